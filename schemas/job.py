@@ -1,0 +1,38 @@
+"""A job: what is wanted of a ticket, written in YAML and shipped with three examples."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import msgspec
+
+from schemas.ticket import Name
+
+
+class OverContext(StrEnum):
+    """What becomes of a ticket whose prompt is longer than the model's context."""
+
+    CUT = "cut"
+    REFUSE = "refuse"
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a ticket becomes a prompt, and what shape its answer has.
+
+    Attributes:
+        system: the system message: the same for every ticket of the job, so that it is computed once.
+        template: the user message; ``{subject}``, ``{body}``, ``{language}``, ``{customer}`` and ``{region}`` are
+            filled in as data: braces and chat-template tokens inside a ticket stay text.
+        answer_schema: JSON Schema the answer must satisfy; None for free text.
+        max_new_tokens: the longest answer, in tokens.
+        over_context: whether a prompt over the context is cut (and the answer marked) or the ticket refused.
+        model: name under ``models`` in the settings.
+    """
+
+    system: str
+    template: str = "{subject}\n\n{body}"
+    answer_schema: dict[str, Any] | None = None
+    max_new_tokens: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 160
+    over_context: OverContext = OverContext.CUT
+    model: Name = "default"

@@ -1,0 +1,236 @@
+"""The ledger: its transactions, and the only code that changes a ticket's state.
+
+With ``tables`` the only file of this room that knows SQLAlchemy. ``move`` is the only way from state to state: it
+checks the state machine, writes one row of history a change, and releases the next ticket of a conversation, all in
+the caller's transaction. Everything works on lists: a batch costs a few statements, not a few a ticket.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.engine import Connection, Engine, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
+
+from schemas.errors import LedgerUnavailable, SettingRefused
+from schemas.states import FINAL, State, check_move
+from schemas.tables import conversations, history, tickets
+
+BUSY_TIMEOUT_S = 30.0
+"""How long a SQLite writer waits for its turn. Transactions are short: one that waits longer is stuck."""
+
+
+def new_id(now: datetime) -> str:
+    """A UUIDv7 (RFC 9562): sorts by time, so that new rows land at the end of every index."""
+    millis = int(now.timestamp() * 1000)
+    value = (millis << 80) | secrets.randbits(80)
+    value = value & ~(0xF << 76) | (0x7 << 76)
+    value = value & ~(0x3 << 62) | (0x2 << 62)
+    digits = f"{value:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def open_ledger(url: str) -> Engine:
+    """An engine for ``sqlite:///path``, or ``postgresql://...``; nothing is connected yet.
+
+    Raises:
+        SettingRefused: the URL is none of these.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise SettingRefused("ledger.url", "is no database URL; use sqlite:///path or postgresql://...") from None
+    if parsed.drivername in ("postgresql", "postgres"):
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername == "postgresql+psycopg":
+        return sa.create_engine(parsed, pool_pre_ping=True)
+    if parsed.drivername != "sqlite" or parsed.database in (None, "", ":memory:"):
+        raise SettingRefused("ledger.url", "must be sqlite:///path/to/file or postgresql://...")
+    engine = sa.create_engine(parsed, connect_args={"timeout": BUSY_TIMEOUT_S})
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(dbapi: Any, _record: object) -> None:
+    # The driver would begin its own deferred transactions, which deadlock between writers: we begin them ourselves.
+    dbapi.isolation_level = None
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-65536"):
+        dbapi.execute(f"PRAGMA {pragma}").close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    mode = "" if connection.get_execution_options().get("ledger_read_only") else " IMMEDIATE"
+    connection.exec_driver_sql(f"BEGIN{mode}")
+
+
+@contextmanager
+def writing(engine: Engine) -> Generator[Connection]:
+    """One short write transaction: all of it or nothing.
+
+    Raises:
+        LedgerUnavailable: the database cannot be reached, is full, or is read-only.
+    """
+    with _translated(engine), engine.begin() as connection:
+        yield connection
+
+
+@contextmanager
+def reading(engine: Engine) -> Generator[Connection]:
+    """One short read transaction; takes no write lock.
+
+    Raises:
+        LedgerUnavailable: the database cannot be reached.
+    """
+    with _translated(engine), engine.connect().execution_options(ledger_read_only=True) as connection:
+        yield connection
+
+
+@contextmanager
+def _translated(engine: Engine) -> Generator[None]:
+    try:
+        yield
+    except IntegrityError:
+        raise
+    except DBAPIError as error:
+        place = engine.url.render_as_string(hide_password=True)
+        why = " ".join(str(error.orig).split())
+        raise LedgerUnavailable(f"ledger {place}", why, "Run `ticketmill doctor`") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """A ticket's row, locked in the transaction that read it."""
+
+    id: str
+    tenant: str
+    conversation: str
+    sequence: int
+    priority: int
+    job: str
+    state: State
+    delivery: int
+    starts: int
+    worker: str
+
+
+_LOCKED = sa.select(*(tickets.c[name] for name in Locked.__dataclass_fields__))
+
+
+def lock(connection: Connection, ids: Sequence[str]) -> dict[str, Locked]:
+    """Locks these tickets until the transaction ends. Ids that are not in the ledger are left out.
+
+    Locked in the order of their ids, so that two workers never wait for each other.
+    """
+    rows = connection.execute(
+        _LOCKED.where(tickets.c.id.in_(sa.bindparam("ids", expanding=True))).order_by(tickets.c.id).with_for_update(),
+        {"ids": list(ids)},
+    )
+    return {row.id: replace(Locked(*row), state=State(row.state)) for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One ticket to another state. ``changes`` are further columns of its row to set."""
+
+    ticket: Locked
+    after: State
+    reason: str = ""
+    worker: str = ""
+    changes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def move(connection: Connection, moves: Sequence[Move], now: datetime) -> None:
+    """Moves locked tickets, writes their history, and releases the next ticket of each conversation that ended.
+
+    Raises:
+        ForbiddenMove: a move that the state machine does not know; the transaction must not be committed then.
+    """
+    by_columns: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for each in moves:
+        check_move(each.ticket.id, each.ticket.state, each.after)
+        values = dict(each.changes)
+        values |= {"state": each.after.value, "reason": each.reason, "worker": each.worker}
+        values["settled_at"] = now if each.after in FINAL else None
+        by_columns.setdefault(tuple(values), []).append(values | {"ticket_id": each.ticket.id})
+    for columns, rows in by_columns.items():
+        statement = sa.update(tickets).where(tickets.c.id == sa.bindparam("ticket_id"))
+        connection.execute(statement.values({name: sa.bindparam(name) for name in columns}), rows)
+    if moves:
+        connection.execute(
+            sa.insert(history),
+            [
+                history_row(each.ticket.id, each.ticket.state, each.after, now, each.ticket.delivery)
+                | {"reason": each.reason, "worker": each.worker}
+                for each in moves
+            ],
+        )
+    ended = {
+        (each.ticket.tenant, each.ticket.conversation)
+        for each in moves
+        if each.ticket.conversation and each.after in FINAL
+    }
+    for tenant, name in sorted(ended):
+        _release_next(connection, tenant, name, now)
+
+
+def history_row(ticket_id: str, before: State | str, after: State, now: datetime, delivery: int) -> dict[str, Any]:
+    """One change of state as a row; ``before`` is empty for a ticket's first."""
+    return {
+        "ticket_id": ticket_id,
+        "at": now,
+        "before": str(before),
+        "after": after.value,
+        "delivery": delivery,
+        "reason": "",
+        "worker": "",
+    }
+
+
+def lock_conversation(connection: Connection, tenant: str, name: str) -> int:
+    """Locks a conversation, made if need be, until the transaction ends; returns its last sequence number.
+
+    Intake (is an earlier ticket still open?) and settlement (is a later one waiting?) both take this lock first,
+    so that neither misses what the other is about to do.
+    """
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert
+    else:
+        from sqlalchemy.dialects.sqlite import insert
+    statement = insert(conversations).values(tenant=tenant, name=name, last_sequence=0)
+    returning = statement.on_conflict_do_update(
+        index_elements=["tenant", "name"], set_={"last_sequence": conversations.c.last_sequence}
+    ).returning(conversations.c.last_sequence)
+    return connection.execute(returning).scalar_one()
+
+
+def open_in_conversation(connection: Connection, tenant: str, name: str) -> sa.RowMapping | None:
+    """The earliest ticket of a conversation that has no final state: its head. None if all are settled.
+
+    Columns: ``id``, ``state``, ``due_at``.
+    """
+    query = (
+        sa.select(tickets.c.id, tickets.c.state, tickets.c.due_at)
+        .where(
+            tickets.c.tenant == tenant,
+            tickets.c.conversation == name,
+            tickets.c.state.not_in([state.value for state in FINAL]),
+        )
+        .order_by(tickets.c.sequence)
+        .limit(1)
+    )
+    return connection.execute(query).mappings().one_or_none()
+
+
+def _release_next(connection: Connection, tenant: str, name: str, now: datetime) -> None:
+    lock_conversation(connection, tenant, name)
+    head = open_in_conversation(connection, tenant, name)
+    if head is not None and head["due_at"] is None and head["state"] == State.QUEUED:
+        connection.execute(sa.update(tickets).where(tickets.c.id == head["id"]).values(due_at=now))

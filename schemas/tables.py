@@ -1,0 +1,172 @@
+"""The ledger's tables. Alembic migrates to exactly these; a test compares the two."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Dialect
+
+
+class Utc(sa.types.TypeDecorator[datetime]):
+    """An aware UTC time; SQLite keeps no zone, so it is put back on the way out."""
+
+    impl = sa.DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+metadata = sa.MetaData(
+    naming_convention={
+        "ix": "ix_%(column_0_label)s",
+        "uq": "uq_%(table_name)s_%(column_0_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+_ID = sa.String(36)
+_BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+tickets = sa.Table(
+    "tickets",
+    metadata,
+    sa.Column("id", _ID, primary_key=True),
+    sa.Column("tenant", sa.String(64), nullable=False),
+    sa.Column("source", sa.String(64), nullable=False),
+    sa.Column("external_id", sa.String(200), nullable=False),
+    sa.Column("revision", sa.String(64), nullable=False),
+    sa.Column("conversation", sa.String(200), nullable=False),
+    sa.Column("sequence", sa.Integer, nullable=False),
+    sa.Column("job", sa.String(64), nullable=False),
+    sa.Column("priority", sa.SmallInteger, nullable=False),
+    sa.Column("document", sa.Text, nullable=False, doc="the whole ticket as JSON"),
+    sa.Column("state", sa.String(9), nullable=False),
+    sa.Column("delivery", sa.Integer, nullable=False, doc="number of the delivery that is valid now"),
+    sa.Column("starts", sa.Integer, nullable=False, doc="times a worker began; fences a late commit"),
+    sa.Column("worker", sa.String(200), nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("received_at", Utc, nullable=False),
+    sa.Column("due_at", Utc, doc="when to publish; NULL while an earlier ticket of the conversation is open"),
+    sa.Column("published_at", Utc),
+    sa.Column("settled_at", Utc),
+    sa.UniqueConstraint("tenant", "source", "external_id", "revision", name="uq_tickets_idempotency"),
+)
+sa.Index(
+    "ix_tickets_outbox",
+    tickets.c.due_at,
+    sqlite_where=sa.and_(tickets.c.published_at.is_(None), tickets.c.due_at.is_not(None)),
+    postgresql_where=sa.and_(tickets.c.published_at.is_(None), tickets.c.due_at.is_not(None)),
+)
+sa.Index("ix_tickets_state", tickets.c.state, tickets.c.priority, tickets.c.id)
+sa.Index(
+    "ix_tickets_conversation",
+    tickets.c.tenant,
+    tickets.c.conversation,
+    tickets.c.sequence,
+    sqlite_where=tickets.c.conversation != "",
+    postgresql_where=tickets.c.conversation != "",
+)
+
+conversations = sa.Table(
+    "conversations",
+    metadata,
+    sa.Column("tenant", sa.String(64), primary_key=True),
+    sa.Column("name", sa.String(200), primary_key=True),
+    sa.Column("last_sequence", sa.Integer, nullable=False),
+)
+
+history = sa.Table(
+    "history",
+    metadata,
+    sa.Column("id", _BIG, primary_key=True, autoincrement=True),
+    sa.Column("ticket_id", _ID, nullable=False, index=True),
+    sa.Column("at", Utc, nullable=False),
+    sa.Column("before", sa.String(9), nullable=False),
+    sa.Column("after", sa.String(9), nullable=False),
+    sa.Column("delivery", sa.Integer, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("worker", sa.String(200), nullable=False),
+)
+
+attempts = sa.Table(
+    "attempts",
+    metadata,
+    sa.Column("id", _BIG, primary_key=True, autoincrement=True),
+    sa.Column("ticket_id", _ID, nullable=False, index=True),
+    sa.Column("start", sa.Integer, nullable=False),
+    sa.Column("started_at", Utc, nullable=False),
+    sa.Column("ended_at", Utc, nullable=False),
+    sa.Column("worker", sa.String(200), nullable=False),
+    sa.Column("batch", sa.String(36), nullable=False),
+    sa.Column("batch_size", sa.Integer, nullable=False),
+    sa.Column("outcome", sa.String(9), nullable=False),
+    sa.Column("error", sa.Text, nullable=False),
+)
+
+answers = sa.Table(
+    "answers",
+    metadata,
+    sa.Column("ticket_id", _ID, sa.ForeignKey("tickets.id"), primary_key=True),
+    sa.Column("at", Utc, nullable=False),
+    sa.Column("document", sa.Text, nullable=False, doc="the whole answer as JSON"),
+)
+
+aliases = sa.Table(
+    "aliases",
+    metadata,
+    sa.Column("task_id", sa.String(200), primary_key=True),
+    sa.Column("ticket_id", _ID, nullable=False, index=True),
+)
+
+strays = sa.Table(
+    "strays",
+    metadata,
+    sa.Column("id", _ID, primary_key=True),
+    sa.Column("at", Utc, nullable=False),
+    sa.Column("queue", sa.String(200), nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("headers", sa.LargeBinary, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+)
+
+workers = sa.Table(
+    "workers",
+    metadata,
+    sa.Column("name", sa.String(200), primary_key=True),
+    sa.Column("started_at", Utc, nullable=False),
+    sa.Column("seen_at", Utc, nullable=False),
+    sa.Column("slots", sa.Integer, nullable=False),
+    sa.Column("model", sa.String(400), nullable=False),
+)
+
+api_keys = sa.Table(
+    "api_keys",
+    metadata,
+    sa.Column("id", _ID, primary_key=True),
+    sa.Column("tenant", sa.String(64), nullable=False),
+    sa.Column("label", sa.String(200), nullable=False),
+    sa.Column("digest", sa.String(64), nullable=False, unique=True, doc="SHA-256 of the key; the key is never kept"),
+    sa.Column("created_at", Utc, nullable=False),
+    sa.Column("revoked_at", Utc),
+)
+
+backfills = sa.Table(
+    "backfills",
+    metadata,
+    sa.Column("id", _ID, primary_key=True),
+    sa.Column("tenant", sa.String(64), nullable=False),
+    sa.Column("file", sa.String(400), nullable=False),
+    sa.Column("started_at", Utc, nullable=False),
+    sa.Column("ended_at", Utc),
+    sa.Column("rows_read", sa.Integer, nullable=False),
+    sa.Column("rows_new", sa.Integer, nullable=False),
+    sa.Column("rows_refused", sa.Integer, nullable=False),
+)

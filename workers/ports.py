@@ -1,0 +1,187 @@
+"""What the drain needs of the world, in our own words. Each port has one contract suite, run on every adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+import msgspec
+
+from schemas.answer import Answer
+from schemas.envelope import Stub
+from schemas.job import Job
+from schemas.outcome import Outcome
+from schemas.ticket import Ticket
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A message that this worker holds under a lease.
+
+    Attributes:
+        stub: what the message says of its ticket; None if it is no admitted ticket at all.
+        token: the transport's own handle: what ack, release and renew name it by.
+        redelivered: somebody had it before and did not acknowledge it.
+        raw: headers and body as they came, for a message that turns out to be no ticket.
+    """
+
+    stub: Stub | None
+    token: str
+    queue: str
+    redelivered: bool
+    headers: bytes
+    body: bytes
+
+
+class Transport(Protocol):
+    """Takes messages off the priority queues. Called by the consumer thread alone; no call blocks for work.
+
+    Every method raises BrokerUnavailable when the connection is gone; all leases are void then.
+    """
+
+    def reserve(self, most: int) -> list[Delivery]:
+        """Up to ``most`` messages, the most urgent first, leased in the same step that takes them."""
+        ...
+
+    def ack(self, deliveries: Sequence[Delivery]) -> None:
+        """Removes them for good, in one call. One whose lease was lost is left alone."""
+        ...
+
+    def release(self, deliveries: Sequence[Delivery]) -> None:
+        """Gives them back, unchanged, to the front of their queues."""
+        ...
+
+    def renew(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        """Makes their leases last a full period again; returns those that are lost to us."""
+        ...
+
+    def restore_expired(self) -> int:
+        """Puts back what dead workers held; returns how many. A broker that does so itself returns 0."""
+        ...
+
+    def wait(self, ready: Callable[[], None]) -> None:
+        """Has ``ready`` called on the consumer thread when there may be work. Never polls hot."""
+        ...
+
+
+class Started(msgspec.Struct, frozen=True, kw_only=True):
+    """A ticket that is now running here. ``start`` counts how often it began: it fences the commit of its outcome."""
+
+    ticket: Ticket
+    start: int
+
+
+class Settlement(msgspec.Struct, frozen=True, kw_only=True):
+    """One outcome to commit. ``started_at`` to ``ended_at`` is its time in a slot."""
+
+    ticket_id: str
+    start: int
+    outcome: Outcome
+    batch: str
+    batch_size: int
+    started_at: datetime
+    ended_at: datetime
+
+
+class Ledger(Protocol):
+    """The worker's side of the ledger. Called by the settler thread alone.
+
+    Every method is one transaction and raises LedgerUnavailable when it did not happen.
+    """
+
+    def start(self, deliveries: Sequence[Delivery], worker: str, now: datetime) -> Mapping[str, Started]:
+        """Marks queued tickets running, by ticket id. A stale or repeated message's ticket is not in the answer."""
+        ...
+
+    def settle(self, settlements: Sequence[Settlement], worker: str, now: datetime) -> set[str]:
+        """Commits outcomes; returns the ids whose outcome counted. A lost lease's outcome does not."""
+        ...
+
+    def stray(self, deliveries: Sequence[Delivery], reason: str, now: datetime) -> None:
+        """Keeps messages that are no ticket, bytes and all, for a person to look at."""
+        ...
+
+    def beat(self, worker: str, slots: int, model: str, now: datetime) -> None:
+        """Says that this worker lives. The tickets of one that has gone quiet are queued again."""
+        ...
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True):
+    """A ticket and what is wanted of it, on its way into a slot."""
+
+    ticket: Ticket
+    job: Job
+
+
+class Completed(msgspec.Struct, frozen=True, kw_only=True):
+    """A row that ended with an answer. Batch id and size are filled in by the drain."""
+
+    ticket_id: str
+    answer: Answer
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True):
+    """A row that ended without one, while its neighbours went on.
+
+    Attributes:
+        error: which row of the failure policy it is: ``context_overflow``, ``invalid_answer``, ``engine``.
+        why: one line for the ticket's history.
+    """
+
+    ticket_id: str
+    error: str
+    why: str
+
+
+class Load(msgspec.Struct, frozen=True, kw_only=True):
+    """What the engine holds now. Shares are 0 to 1; ``memory_share`` is of the device the engine computes on."""
+
+    memory_used_bytes: int
+    memory_total_bytes: int
+    prompt_tokens: int
+    reused_tokens: int
+    slot_steps: int
+    useful_slot_steps: int
+
+    @property
+    def memory_share(self) -> float:
+        """Part of the device's memory in use."""
+        return self.memory_used_bytes / self.memory_total_bytes
+
+
+class Engine(Protocol):
+    """Makes answers. Everything is called by the engine thread alone.
+
+    A step that raises has failed as a whole: the engine then holds no rows and no device memory of theirs, and the
+    caller decides who runs again, and with whom.
+    """
+
+    @property
+    def model(self) -> str:
+        """Name of the model that answers."""
+        ...
+
+    @property
+    def running(self) -> int:
+        """Slots in use."""
+        ...
+
+    def add(self, work: Work) -> None:
+        """Takes a ticket into a slot; its prefill is part of the next step. Never raises for what a ticket says."""
+        ...
+
+    def step(self) -> list[Completed | Failed]:
+        """Goes on to the next token boundary; returns the rows that ended there, their slots free again."""
+        ...
+
+    def drop(self, ticket_ids: Sequence[str]) -> None:
+        """Forgets rows at this token boundary, without an answer."""
+        ...
+
+    def load(self) -> Load:
+        """What it holds, measured now; counters since it was made."""
+        ...
+
+    def close(self) -> None:
+        """Frees the model and the device's memory."""
+        ...
