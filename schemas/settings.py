@@ -1,7 +1,8 @@
 """Settings: given as mappings (the YAML file's content, the environment), never read from anywhere.
 
 One setting has one name: ``broker.url`` in the file is ``TICKETMILL_BROKER_URL`` in the environment, which wins.
-Whatever is not known is refused by name.
+Whatever is not known is refused by name. Settings that name no broker or no ledger mean the embedded ones under
+``home``: every command and every worker with the same home then meets at the same place.
 """
 
 from __future__ import annotations
@@ -29,16 +30,17 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class BrokerSettings(_Section, frozen=True, kw_only=True):
-    """``url``: ``redis://``, ``rediss://``, ``redis+socket://`` or ``amqp://``, ``amqps://``."""
+    """``url``: ``redis://``, ``rediss://``, ``redis+socket://`` or ``amqp://``, ``amqps://``; empty: the broker that
+    ``ticketmill up`` runs under ``home``."""
 
-    url: str = "redis://127.0.0.1:6379/0"
+    url: str = ""
     result_backend: str = ""
 
 
 class LedgerSettings(_Section, frozen=True, kw_only=True):
-    """``url``: ``sqlite:///path`` or ``postgresql://user:password@host/database``."""
+    """``url``: ``sqlite:///path`` or ``postgresql://user:password@host/database``; empty: a file under ``home``."""
 
-    url: str = "sqlite:///ticketmill.db"
+    url: str = ""
 
 
 class BatchSettings(_Section, frozen=True, kw_only=True):
@@ -107,7 +109,10 @@ class FlowerSettings(_Section, frozen=True, kw_only=True):
 
 
 class Settings(_Section, frozen=True, kw_only=True):
-    """Everything that can be set. ``home`` holds what Ticketmill keeps on disk: models, the embedded broker's files."""
+    """Everything that can be set.
+
+    ``home`` holds what Ticketmill keeps on disk: models, the embedded broker and ledger. An absolute path or ``~/...``.
+    """
 
     home: str = "~/.ticketmill"
     broker: BrokerSettings = BrokerSettings()
@@ -150,7 +155,21 @@ def load_settings(file: Mapping[str, Any], environment: Mapping[str, str]) -> Se
     for name, job in settings.all_jobs().items():
         if job.model not in settings.models:
             raise SettingRefused(f"jobs.{name}.model", f"names {job.model!r}, which is not under models")
-    return settings
+    return _embedded(settings, environment.get("HOME", "~"))
+
+
+def embedded_broker_url(home: str) -> str:
+    """Where ``ticketmill up`` with this home has its broker."""
+    return f"redis+socket://{home}/broker.sock"
+
+
+def _embedded(settings: Settings, user_home: str) -> Settings:
+    home = user_home + settings.home[1:] if settings.home.startswith("~/") else settings.home
+    if not home.startswith(("/", "~/")):
+        raise SettingRefused("home", "must be an absolute path or begin with ~/, so that every process finds it")
+    broker = msgspec.structs.replace(settings.broker, url=settings.broker.url or embedded_broker_url(home))
+    ledger = msgspec.structs.replace(settings.ledger, url=settings.ledger.url or f"sqlite:///{home}/ledger.db")
+    return msgspec.structs.replace(settings, home=home, broker=broker, ledger=ledger)
 
 
 def _unit(kind: type, value: Any) -> Any:
