@@ -7,6 +7,3 @@ LEASES = "ticketmill:leases"
 
 LEASED = "ticketmill:leased"
 """Hash: lease token -> queue, a NUL, and the message as it lay in the queue. Removed with its lease."""
-
-RELAY_LOCK = "ticketmill:reconciler"
-"""String: which producer process reconciles now. Lives for one reconciler interval, renewed by its holder."""

@@ -17,3 +17,7 @@ blocks urgent work."""
 
 QUEUES = tuple(PRIORITY_QUEUES.values())
 """The priority queues in the order they are served."""
+
+ARGUMENTS: dict[str, object] = {}
+"""What every queue of ours is declared with on RabbitMQ, besides being durable: nothing, as Celery itself declares a
+queue it does not know. Two programs that declare one queue differently are both refused."""

@@ -15,6 +15,7 @@ import msgspec
 from schemas.errors import SettingRefused
 from schemas.job import Job
 from schemas.shipped_jobs import SHIPPED_JOBS
+from schemas.ticket import Name
 from schemas.units import Bytes, Seconds, Share
 
 ENV_PREFIX = "TICKETMILL_"
@@ -86,6 +87,13 @@ class HttpSettings(_Section, frozen=True, kw_only=True):
     most_lines: Count = 10_000
 
 
+class InletSettings(_Section, frozen=True, kw_only=True):
+    """``tenant``: whose tickets raw Celery messages become. Who can write to the broker is trusted with that one."""
+
+    enabled: bool = True
+    tenant: Name = "default"
+
+
 class BackfillSettings(_Section, frozen=True, kw_only=True):
     """``window``: how many backfill tickets lie in the queue at once; the rest wait in the ledger."""
 
@@ -121,6 +129,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     models: dict[str, ModelSettings] = msgspec.field(default_factory=lambda: {"default": ModelSettings()})
     jobs: dict[str, Job] = {}
     http: HttpSettings = HttpSettings()
+    inlet: InletSettings = InletSettings()
     backfill: BackfillSettings = BackfillSettings()
     relay: RelaySettings = RelaySettings()
     flower: FlowerSettings = FlowerSettings()

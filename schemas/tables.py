@@ -147,6 +147,14 @@ workers = sa.Table(
     sa.Column("model", sa.String(400), nullable=False),
 )
 
+duties = sa.Table(
+    "duties",
+    metadata,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("holder", sa.String(200), nullable=False),
+    sa.Column("until", Utc, nullable=False, doc="free for anyone after this"),
+)
+
 api_keys = sa.Table(
     "api_keys",
     metadata,
