@@ -19,9 +19,12 @@ from sqlalchemy import event
 from sqlalchemy.engine import Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
 
-from schemas.errors import LedgerUnavailable, SettingRefused
+from schemas.errors import LedgerNotMigrated, LedgerUnavailable, SettingRefused
 from schemas.states import FINAL, State, check_move
 from schemas.tables import conversations, history, tickets
+
+HEAD = "0001"
+"""Version of the tables that this code works with: the last file under ``alembic/versions``; a test compares."""
 
 BUSY_TIMEOUT_S = 30.0
 """How long a SQLite writer waits for its turn. Transactions are short: one that waits longer is stuck."""
@@ -57,6 +60,27 @@ def open_ledger(url: str) -> Engine:
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def place(engine: Engine) -> str:
+    """Which ledger this is, for the person who reads it: its URL as it was given, without the password."""
+    return f"ledger {engine.url.set(drivername=engine.dialect.name).render_as_string(hide_password=True)}"
+
+
+def check_migrated(engine: Engine) -> None:
+    """Raises LedgerNotMigrated, saying what to run, unless the tables are of the version this code works with."""
+    with reading(engine) as connection:
+        found = None
+        if sa.inspect(connection).has_table("alembic_version"):
+            found = connection.execute(sa.text("SELECT max(version_num) FROM alembic_version")).scalar_one()
+    if found == HEAD:
+        return
+    if found is None:
+        raise LedgerNotMigrated(place(engine), "has no tables yet", "Run `ticketmill migrate`")
+    why = f"is at version {found} and this Ticketmill works with {HEAD}"
+    raise LedgerNotMigrated(
+        place(engine), why, "Run `ticketmill migrate`" if found < HEAD else "Install a newer Ticketmill"
+    )
 
 
 def _prepare_sqlite(dbapi: Any, _record: object) -> None:
@@ -100,9 +124,8 @@ def _translated(engine: Engine) -> Generator[None]:
     except IntegrityError:
         raise
     except DBAPIError as error:
-        place = engine.url.render_as_string(hide_password=True)
         why = " ".join(str(error.orig).split())
-        raise LedgerUnavailable(f"ledger {place}", why, "Run `ticketmill doctor`") from error
+        raise LedgerUnavailable(place(engine), why, "Run `ticketmill doctor`") from error
 
 
 @dataclass(frozen=True, slots=True)

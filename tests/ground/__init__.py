@@ -1,0 +1,1 @@
+"""The ground under the tests: real servers on private ports, real processes, real text."""
