@@ -21,7 +21,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
 
 from schemas.errors import LedgerNotMigrated, LedgerUnavailable, SettingRefused
 from schemas.states import FINAL, State, check_move
-from schemas.tables import conversations, history, tickets
+from schemas.tables import IN_CONVERSATION, conversations, history, tickets
 
 HEAD = "0001"
 """Version of the tables that this code works with: the last file under ``alembic/versions``; a test compares."""
@@ -244,6 +244,7 @@ def open_in_conversation(connection: Connection, tenant: str, name: str) -> sa.R
         .where(
             tickets.c.tenant == tenant,
             tickets.c.conversation == name,
+            IN_CONVERSATION,
             tickets.c.state.not_in([state.value for state in FINAL]),
         )
         .order_by(tickets.c.sequence)

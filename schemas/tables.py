@@ -61,18 +61,22 @@ tickets = sa.Table(
 )
 sa.Index(
     "ix_tickets_outbox",
+    tickets.c.priority,
     tickets.c.due_at,
     sqlite_where=sa.and_(tickets.c.published_at.is_(None), tickets.c.due_at.is_not(None)),
     postgresql_where=sa.and_(tickets.c.published_at.is_(None), tickets.c.due_at.is_not(None)),
 )
 sa.Index("ix_tickets_state", tickets.c.state, tickets.c.priority, tickets.c.id)
+IN_CONVERSATION = sa.text("conversation != ''")
+"""What a query must say word for word to use the index on conversations: no database proves it from a parameter."""
+
 sa.Index(
     "ix_tickets_conversation",
     tickets.c.tenant,
     tickets.c.conversation,
     tickets.c.sequence,
-    sqlite_where=tickets.c.conversation != "",
-    postgresql_where=tickets.c.conversation != "",
+    sqlite_where=IN_CONVERSATION,
+    postgresql_where=IN_CONVERSATION,
 )
 
 conversations = sa.Table(
