@@ -25,6 +25,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     for table in (
         "backfills",
+        "duties",
         "api_keys",
         "workers",
         "strays",
@@ -64,7 +65,13 @@ def _tickets() -> None:
         sa.UniqueConstraint("tenant", "source", "external_id", "revision", name="uq_tickets_idempotency"),
     )
     unpublished = sa.text("published_at IS NULL AND due_at IS NOT NULL")
-    op.create_index("ix_tickets_outbox", "tickets", ["due_at"], sqlite_where=unpublished, postgresql_where=unpublished)
+    op.create_index(
+        "ix_tickets_outbox",
+        "tickets",
+        ["priority", "due_at"],
+        sqlite_where=unpublished,
+        postgresql_where=unpublished,
+    )
     op.create_index("ix_tickets_state", "tickets", ["state", "priority", "id"])
     in_conversation = sa.text("conversation != ''")
     op.create_index(
@@ -151,6 +158,13 @@ def _who_takes_part() -> None:
         sa.Column("slots", sa.Integer, nullable=False),
         sa.Column("model", sa.String(400), nullable=False),
         sa.PrimaryKeyConstraint("name", name="pk_workers"),
+    )
+    op.create_table(
+        "duties",
+        sa.Column("name", sa.String(64), nullable=False),
+        sa.Column("holder", sa.String(200), nullable=False),
+        sa.Column("until", TIME, nullable=False),
+        sa.PrimaryKeyConstraint("name", name="pk_duties"),
     )
     op.create_table(
         "api_keys",
