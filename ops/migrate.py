@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,15 @@ from schemas.settings import load_settings
 def migrate(url: str) -> None:
     """Upgrades the ledger at ``url`` to the newest version; does nothing if it is there already.
 
+    The directory of a SQLite file is made if only that is missing, closed to other users: it will hold customers' words.
+
     Raises:
         LedgerUnavailable: the database cannot be reached or refuses the change; nothing was changed then.
     """
     engine = open_ledger(url)
+    if engine.dialect.name == "sqlite":
+        with contextlib.suppress(OSError):  # SQLite says it better
+            Path(str(engine.url.database)).parent.mkdir(mode=0o700, exist_ok=True)
     try:
         command.upgrade(alembic_config(url), "head")
     except DBAPIError as error:

@@ -27,6 +27,7 @@ def downgrade() -> None:
         "backfills",
         "duties",
         "api_keys",
+        "duties",
         "workers",
         "strays",
         "aliases",

@@ -93,6 +93,17 @@ def test_the_code_expects_the_newest_migration() -> None:
     assert ScriptDirectory.from_config(alembic_config("sqlite:///none.db")).get_heads() == [HEAD]
 
 
+def test_a_new_home_is_made_and_closed_to_others(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    migrate(f"sqlite:///{home / 'ledger.db'}")
+    assert home.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_path_that_leads_nowhere_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(LedgerUnavailable, match=r"^ledger sqlite:///.*ledger.db: unable to open database file"):
+        migrate(f"sqlite:///{tmp_path}/no/such/ledger.db")
+
+
 def test_a_database_out_of_reach_is_one_clear_line() -> None:
     nowhere = f"postgresql://user:secret@127.0.0.1:{free_port()}/tickets"
     with pytest.raises(LedgerUnavailable, match=r"^ledger postgresql://user:\*\*\*@127.0.0.1.*refused") as error:
@@ -138,8 +149,9 @@ class TestWhereTheUrlComesFrom:
         monkeypatch.setenv("TICKETMILL_LEDGER_URL", "sqlite:///from-environment.db")
         assert configured_url() == "sqlite:///from-environment.db"
 
-    def test_else_the_default(self) -> None:
-        assert configured_url() == "sqlite:///ticketmill.db"
+    def test_else_the_embedded_one_under_home(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TICKETMILL_HOME", "/somewhere")
+        assert configured_url() == "sqlite:////somewhere/ledger.db"
 
     @pytest.mark.parametrize("content", ["ledger: [", "- a\n- b", "ledger: {url: \xff}"])
     def test_a_broken_file_is_named(self, content: str) -> None:
