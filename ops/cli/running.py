@@ -1,0 +1,82 @@
+"""Commands that run something until they are stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import typer
+
+from ops.cli.options import Config
+from ops.cli.screen import print_text, safe_line
+
+if TYPE_CHECKING:
+    from ops.embedded import Embedded
+
+PANEL = "Run"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds these commands to the command line."""
+    app.command(rich_help_panel=PANEL)(up)
+    app.command(rich_help_panel=PANEL, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
+        worker
+    )
+
+
+def up(config: Config = None) -> None:
+    """Run everything on this machine: broker, ledger, API and worker. One Ctrl-C stops it all in order."""
+    from ops.config import child_environment, read_settings
+    from ops.embedded import Embedded
+
+    settings = read_settings(config)
+    embedded = Embedded(settings, child_environment(config), _line)
+    stop_on_signals(embedded)
+    try:
+        embedded.start()
+        embedded.watch()
+    finally:
+        print_text("stopping: the worker finishes what runs; Ctrl-C again to hurry")
+        embedded.stop()
+
+
+def worker(context: typer.Context, config: Config = None) -> None:
+    """Run a worker: `celery -A workers.app worker`. What follows the command is handed on to Celery."""
+    from ops.config import child_environment
+    from ops.extras import require
+
+    require("worker")
+    command = [sys.executable, "-m", "celery", "-A", "workers.app", "worker", *context.args]
+    become(command, child_environment(config))
+
+
+def become(command: list[str], environment: Mapping[str, str]) -> None:
+    """This process goes on as that program: signals then reach it without anyone in between."""
+    sys.stdout.flush()
+    os.execvpe(command[0], command, environment)
+
+
+def stop_on_signals(embedded: Embedded) -> None:
+    """Ctrl-C, SIGTERM and a closed terminal stop it in order."""
+
+    def stop(_number: int, _frame: object) -> None:
+        embedded.ask_to_stop()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
+
+
+_COLOURS = {"broker": "35", "api": "36", "worker": "32"}
+_one_at_a_time = threading.Lock()
+
+
+def _line(part: str, text: str) -> None:
+    name = f"{part:<6}"
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+        name = f"\x1b[{_COLOURS.get(part, '0')}m{name}\x1b[0m"
+    with _one_at_a_time:
+        print(f"{name} | {safe_line(text)}", flush=True)
