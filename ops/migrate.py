@@ -20,7 +20,7 @@ from schemas.settings import load_settings
 def migrate(url: str) -> None:
     """Upgrades the ledger at ``url`` to the newest version; does nothing if it is there already.
 
-    The directory of a SQLite file is made if only that is missing, closed to others: it will hold customers' words.
+    The directory of a SQLite file is made if only that is missing, closed to other users: it will hold customers' words.
 
     Raises:
         LedgerUnavailable: the database cannot be reached or refuses the change; nothing was changed then.

@@ -25,6 +25,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     for table in (
         "backfills",
+        "duties",
         "api_keys",
         "duties",
         "workers",
