@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import context
 from sqlalchemy.engine import Connection
 
-from ops.migrate import configured_url
+from ops.config import read_settings
 from schemas.ledger import open_ledger
 from schemas.tables import metadata
 
@@ -30,7 +30,7 @@ def main() -> None:
     """Connects and migrates. SQL scripts for a database out of reach (``--sql``) are not offered."""
     if context.is_offline_mode():
         raise SystemExit("ticketmill migrates a ledger it can reach; run without --sql")
-    engine = open_ledger(context.config.attributes.get("url") or configured_url())
+    engine = open_ledger(context.config.attributes.get("url") or read_settings().ledger.url)
     try:
         with engine.connect() as connection:
             if engine.dialect.name == "sqlite":

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
-from typing import Any
 
-import yaml
 from alembic import command
 from alembic.config import Config
 from sqlalchemy.exc import DBAPIError
 
-from schemas.errors import LedgerUnavailable, SettingRefused
+from schemas.errors import LedgerUnavailable
 from schemas.ledger import check_migrated, open_ledger, place
-from schemas.settings import load_settings
 
 
 def migrate(url: str) -> None:
     """Upgrades the ledger at ``url`` to the newest version; does nothing if it is there already.
 
-    The directory of a SQLite file is made if only that is missing, closed to other users: it will hold customers' words.
+    The directory of a SQLite file is made if only that is missing, closed to others: it will hold customers' words.
 
     Raises:
         LedgerUnavailable: the database cannot be reached or refuses the change; nothing was changed then.
@@ -53,24 +49,6 @@ def alembic_config(url: str) -> Config:
     config.set_main_option("script_location", str(_scripts()).replace("%", "%%"))
     config.attributes["url"] = url
     return config
-
-
-def configured_url() -> str:
-    """The ledger's URL as ``TICKETMILL_CONFIG`` (or ``ticketmill.yaml`` here) and the environment give it."""
-    path = Path(os.environ.get("TICKETMILL_CONFIG", "ticketmill.yaml"))
-    return load_settings(_file(path), os.environ).ledger.url
-
-
-def _file(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        return {}
-    try:
-        content: object = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeError) as error:
-        raise SettingRefused(str(path), f"is no YAML: {' '.join(str(error).split())}") from None
-    if content is not None and not isinstance(content, dict):
-        raise SettingRefused(str(path), "must hold sections of settings")
-    return content or {}
 
 
 def _scripts() -> Path:

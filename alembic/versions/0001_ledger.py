@@ -25,7 +25,6 @@ def upgrade() -> None:
 def downgrade() -> None:
     for table in (
         "backfills",
-        "duties",
         "api_keys",
         "duties",
         "workers",

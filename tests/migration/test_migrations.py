@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import json
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,12 +14,12 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.script import ScriptDirectory
 
-from ops.migrate import alembic_config, configured_url, migrate, require_current
-from schemas.errors import LedgerNotMigrated, LedgerUnavailable, SettingRefused
+from ops.migrate import alembic_config, migrate, require_current
+from schemas.errors import LedgerNotMigrated, LedgerUnavailable
 from schemas.ledger import HEAD, open_ledger
 from schemas.tables import metadata
 from tests.ground.ports import free_port
-from tests.ground.process import ROOT
+from tests.ground.process import ROOT, Process
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -112,49 +113,11 @@ def test_a_database_out_of_reach_is_one_clear_line() -> None:
     assert "\n" not in str(error.value)
 
 
-def test_the_alembic_command_takes_its_url_from_the_settings(tmp_path: Path) -> None:
+def test_the_alembic_command_takes_its_url_from_the_settings(process: Callable[..., Process], tmp_path: Path) -> None:
+    settings = tmp_path / "settings.yaml"
     url = f"sqlite:///{tmp_path / 'by-command.db'}"
-    done = subprocess.run(
-        [sys.executable, "-m", "alembic", "upgrade", "head"],
-        cwd=ROOT,
-        env={**os.environ, "TICKETMILL_LEDGER_URL": url},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
+    settings.write_text(json.dumps({"ledger": {"url": url}}))
+    configuration = ("-c", str(ROOT / "pyproject.toml"))
+    child = process("alembic", *configuration, "upgrade", "head", env={"TICKETMILL_CONFIG": str(settings)})
+    assert child.wait() == 0, child.output()
     require_current(url)
-
-
-class TestWhereTheUrlComesFrom:
-    @pytest.fixture(autouse=True)
-    def _nothing_set(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        for name in os.environ:
-            if name.startswith("TICKETMILL_"):
-                monkeypatch.delenv(name)
-        monkeypatch.chdir(tmp_path)
-
-    def test_a_file_beside_us(self) -> None:
-        Path("ticketmill.yaml").write_text("ledger: {url: 'sqlite:///from-file.db'}")
-        assert configured_url() == "sqlite:///from-file.db"
-
-    def test_a_file_that_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        Path("other.yaml").write_text("ledger: {url: 'sqlite:///from-other.db'}")
-        monkeypatch.setenv("TICKETMILL_CONFIG", "other.yaml")
-        assert configured_url() == "sqlite:///from-other.db"
-
-    def test_the_environment_wins(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        Path("ticketmill.yaml").write_text("ledger: {url: 'sqlite:///from-file.db'}")
-        monkeypatch.setenv("TICKETMILL_LEDGER_URL", "sqlite:///from-environment.db")
-        assert configured_url() == "sqlite:///from-environment.db"
-
-    def test_else_the_embedded_one_under_home(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("TICKETMILL_HOME", "/somewhere")
-        assert configured_url() == "sqlite:////somewhere/ledger.db"
-
-    @pytest.mark.parametrize("content", ["ledger: [", "- a\n- b", "ledger: {url: \xff}"])
-    def test_a_broken_file_is_named(self, content: str) -> None:
-        Path("ticketmill.yaml").write_bytes(content.encode("latin-1"))
-        with pytest.raises(SettingRefused, match=r"^ticketmill.yaml: "):
-            configured_url()
