@@ -112,47 +112,100 @@ def redis_message(sealed: Envelope) -> bytes:
     )
 
 
-class _RedisHeaders(msgspec.Struct):
+class Label(msgspec.Struct, frozen=True):
+    """What the headers of any message say, as far as we understand them.
+
+    Attributes:
+        stub: the admitted ticket it names; None if it names none, or none that we understand.
+        raw: it is our task without the mark of admission: for the inlet.
+        newer: it was written by a later version than ours: for a newer worker.
+        redelivered: it was handed out before and came back.
+    """
+
+    stub: Stub | None = None
+    raw: bool = False
+    newer: bool = False
+    redelivered: bool = False
+
+
+class _Headers(msgspec.Struct):
     id: str = ""
+    task: str = ""
     ticketmill: Mark | None = None
+    redelivered: bool = False
+
+
+class _Version(msgspec.Struct):
+    v: int
+
+
+class _NewerHeaders(msgspec.Struct):
+    ticketmill: _Version
 
 
 class _RedisMessage(msgspec.Struct):
-    headers: _RedisHeaders
+    headers: _Headers
+
+
+class _NewerRedisMessage(msgspec.Struct):
+    headers: _NewerHeaders
 
 
 _redis_decoder = msgspec.json.Decoder(_RedisMessage)
+_newer_redis_decoder = msgspec.json.Decoder(_NewerRedisMessage)
+
+
+def label_of_redis(message: bytes) -> Label:
+    """What a message in a Redis list says of itself; an empty label for what is no Celery message at all."""
+    try:
+        return _label(_redis_decoder.decode(message).headers)
+    except (msgspec.DecodeError, UnicodeError):
+        pass
+    try:
+        later = _newer_redis_decoder.decode(message).headers.ticketmill.v
+    except (msgspec.DecodeError, UnicodeError):
+        return Label()
+    return Label(newer=later > VERSION)
+
+
+def label_of_headers(headers: object) -> Label:
+    """The same for the headers of an AMQP message."""
+    try:
+        return _label(msgspec.convert(headers, _Headers))
+    except msgspec.ValidationError:
+        pass
+    try:
+        later = msgspec.convert(headers, _NewerHeaders).ticketmill.v
+    except msgspec.ValidationError:
+        return Label()
+    return Label(newer=later > VERSION)
 
 
 def stub_of_redis(message: bytes) -> Stub | None:
     """What an admitted ticket's Redis message says; None for any other message, however malformed."""
-    try:
-        headers = _redis_decoder.decode(message).headers
-    except (msgspec.DecodeError, UnicodeError):
-        return None
-    return _stub(headers.id, headers.ticketmill)
+    return label_of_redis(message).stub
 
 
 def stub_of_headers(headers: object) -> Stub | None:
     """The same for the headers of an AMQP message."""
-    try:
-        parsed = msgspec.convert(headers, _RedisHeaders)
-    except msgspec.ValidationError:
-        return None
-    return _stub(parsed.id, parsed.ticketmill)
+    return label_of_headers(headers).stub
 
 
-def _stub(ticket_id: str, mark: Mark | None) -> Stub | None:
-    if mark is None or not ticket_id or mark.v > VERSION:
-        return None
-    return Stub(
-        id=ticket_id,
+def _label(headers: _Headers) -> Label:
+    mark = headers.ticketmill
+    if mark is None or not headers.id:
+        return Label(raw=headers.task == TASK, redelivered=headers.redelivered)
+    if mark.v > VERSION:
+        return Label(newer=True)
+    stub = Stub(
+        id=headers.id,
         delivery=mark.delivery,
         priority=mark.priority,
         tenant=mark.tenant,
         job=mark.job,
         conversation=mark.conversation,
     )
+    return Label(stub, redelivered=headers.redelivered)
 
 
 _BODY_TAIL = b'"],{},{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
