@@ -22,21 +22,42 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         stub: what the message says of its ticket; None if it is no admitted ticket at all.
         token: the transport's own handle: what ack, release and renew name it by.
         redelivered: somebody had it before and did not acknowledge it.
-        raw: headers and body as they came, for a message that turns out to be no ticket.
+        raw: no admitted ticket, but one that the inlet may admit.
+        newer: written by a later version of Ticketmill, for a newer worker.
+        headers, body: as they came; only where there is no stub.
     """
 
     stub: Stub | None
     token: str
     queue: str
-    redelivered: bool
-    headers: bytes
-    body: bytes
+    redelivered: bool = False
+    raw: bool = False
+    newer: bool = False
+    headers: bytes = b""
+    body: bytes = b""
+
+
+class Loop(Protocol):
+    """The part of the consumer thread's event loop that a transport needs."""
+
+    def add_reader(self, fds: int, callback: Callable[..., object], *args: object) -> None:
+        """Has ``callback`` called whenever there is something to read."""
+        ...
+
+    def remove_reader(self, fd: int) -> None:
+        """No longer."""
+        ...
+
+    def call_soon(self, callback: Callable[..., object], *args: object) -> object:
+        """Has ``callback`` called on the consumer thread; may be called from any thread."""
+        ...
 
 
 class Transport(Protocol):
     """Takes messages off the priority queues. Called by the consumer thread alone; no call blocks for work.
 
-    Every method raises BrokerUnavailable when the connection is gone; all leases are void then.
+    Every method raises BrokerUnavailable when the connection is gone. A new transport on a new connection then says
+    by ``renew`` which leases outlived it.
     """
 
     def reserve(self, most: int) -> list[Delivery]:
@@ -51,24 +72,37 @@ class Transport(Protocol):
         """Gives them back, unchanged, to the front of their queues."""
         ...
 
-    def renew(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
-        """Makes their leases last a full period again; returns those that are lost to us."""
+    def move(self, deliveries: Sequence[Delivery], queue: str) -> None:
+        """Puts them, unchanged, at the end of another queue."""
         ...
 
-    def restore_expired(self) -> int:
-        """Puts back what dead workers held; returns how many. A broker that does so itself returns 0."""
+    def renew(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        """Makes their leases last a full period again; returns those that are lost to us.
+
+        On the way it puts back what dead workers held, where the broker does not do so itself.
+        """
+        ...
+
+    def credit(self, most: int) -> None:
+        """How many a reserve may ask for from now on: a broker that pushes then keeps so many of each queue here."""
         ...
 
     def wait(self, ready: Callable[[], None]) -> None:
-        """Has ``ready`` called on the consumer thread when there may be work. Never polls hot."""
+        """Has ``ready`` called once, on the consumer thread, when there may be work. Never polls hot."""
         ...
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):
-    """A ticket that is now running here. ``start`` counts how often it began: it fences the commit of its outcome."""
+    """A ticket that is now running here.
+
+    Attributes:
+        start: counts how often it began, and so fences the commit of its outcome.
+        tries: the same, without the times that it was given back untouched.
+    """
 
     ticket: Ticket
     start: int
+    tries: int
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,22 +117,36 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: datetime
 
 
+class Committed(msgspec.Struct, frozen=True, kw_only=True):
+    """What one transaction did.
+
+    Attributes:
+        settled: ids of the tickets whose outcome counted. A lost lease's outcome does not.
+        started: what now runs here, by ticket id. A stale or repeated message's ticket is not in it.
+    """
+
+    settled: frozenset[str]
+    started: Mapping[str, Started]
+
+
 class Ledger(Protocol):
     """The worker's side of the ledger. Called by the settler thread alone.
 
     Every method is one transaction and raises LedgerUnavailable when it did not happen.
     """
 
-    def start(self, deliveries: Sequence[Delivery], worker: str, now: datetime) -> Mapping[str, Started]:
-        """Marks queued tickets running, by ticket id. A stale or repeated message's ticket is not in the answer."""
-        ...
-
-    def settle(self, settlements: Sequence[Settlement], worker: str, now: datetime) -> set[str]:
-        """Commits outcomes; returns the ids whose outcome counted. A lost lease's outcome does not."""
+    def commit(
+        self, settlements: Sequence[Settlement], deliveries: Sequence[Delivery], worker: str, now: datetime
+    ) -> Committed:
+        """Settles the outcomes of one batch and marks the queued tickets of the next one running, together."""
         ...
 
     def stray(self, deliveries: Sequence[Delivery], reason: str, now: datetime) -> None:
         """Keeps messages that are no ticket, bytes and all, for a person to look at."""
+        ...
+
+    def aliases(self, ticket_ids: Sequence[str]) -> Mapping[str, list[str]]:
+        """The other Celery task ids that these tickets' answers are asked for by."""
         ...
 
     def beat(self, worker: str, slots: int, model: str, now: datetime) -> None:
