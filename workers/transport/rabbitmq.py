@@ -1,0 +1,210 @@
+"""The RabbitMQ transport: one queue, channel and credit per priority, so that prefetched low work blocks nobody.
+
+The broker pushes; what it pushed lies in one buffer a queue, and a reserve takes from the buffers in order. A message
+is leased to us for as long as its channel lives.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+import amqp
+import msgspec
+from kombu.connection import Connection
+
+from schemas.envelope import label_of_headers
+from schemas.errors import BrokerUnavailable
+from schemas.queues import ARGUMENTS
+from workers.ports import Delivery, Loop
+
+_transports = count(1)
+
+Message = Any
+"""An ``amqp.Message``, whose body and delivery info have no types of their own."""
+
+
+class RabbitTransport:
+    """See Transport.
+
+    Args:
+        connection: open, and read by the loop as kombu's own ``register_with_event_loop`` has it read.
+        queues: the most urgent first; declared here if they are not there yet.
+        credit: how many messages of each queue the broker may send before they are acknowledged.
+    """
+
+    def __init__(self, connection: Connection, queues: Sequence[str], credit: int, loop: Loop) -> None:
+        self._connection = connection
+        self._wire: Any = connection.connection
+        self._loop = loop
+        self._credit = credit
+        self._ready: Callable[[], None] | None = None
+        self._name = f"{next(_transports)}."
+        self._out: dict[str, tuple[_Line, Message]] = {}
+        with self._translated():
+            # Reading what is there must end when nothing more is there, also where no loop has been told to read.
+            self._wire.transport.raise_on_initial_eintr = True
+            self._lines = [_Line(connection.channel(), queue, credit, self._on_message) for queue in queues]
+
+    def reserve(self, most: int) -> list[Delivery]:
+        """See Transport."""
+        with self._translated():
+            self._read()
+        taken: list[Delivery] = []
+        for line in self._lines:
+            while line.buffer and len(taken) < most:
+                taken.append(self._delivery(line, line.buffer.popleft()))
+        return taken
+
+    def ack(self, deliveries: Sequence[Delivery]) -> None:
+        """See Transport."""
+        with self._translated():
+            for line, messages in self._held(deliveries).items():
+                line.ack({message.delivery_tag for message in messages})
+
+    def release(self, deliveries: Sequence[Delivery]) -> None:
+        """See Transport."""
+        with self._translated():
+            for line, messages in self._held(deliveries).items():
+                line.give_back([message.delivery_tag for message in messages])
+
+    def move(self, deliveries: Sequence[Delivery], queue: str) -> None:
+        """See Transport."""
+        with self._translated():
+            channel = self._connection.channel()
+            declare(channel, queue)
+            for line, messages in self._held(deliveries).items():
+                for message in messages:
+                    copy = amqp.Message(message.body, **message.properties)
+                    channel.basic_publish_confirm(copy, exchange="", routing_key=queue)
+                line.ack({message.delivery_tag for message in messages})
+            channel.close()
+
+    def renew(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        """See Transport."""
+        return [each for each in deliveries if each.token not in self._out]
+
+    def credit(self, most: int) -> None:
+        """See Transport."""
+        if most == self._credit:
+            return
+        self._credit = most
+        with self._translated():
+            for line in self._lines:
+                line.consume(most)
+
+    def wait(self, ready: Callable[[], None]) -> None:
+        """See Transport."""
+        self._ready = ready
+        if any(line.buffer for line in self._lines):
+            self._ring()
+
+    def close(self) -> None:
+        """Gives everything back that is not acknowledged."""
+        self._ready = None
+        self._out.clear()
+        with self._translated():
+            for line in self._lines:
+                line.channel.close()
+
+    def _on_message(self) -> None:
+        if self._ready is not None:
+            self._ring()
+
+    def _ring(self) -> None:
+        ready, self._ready = self._ready, None
+        if ready is not None:
+            self._loop.call_soon(ready)
+
+    def _read(self) -> None:
+        # Bounded by the credit: the broker sends no more until something is acknowledged.
+        while True:
+            try:
+                self._wire.drain_events(timeout=0)
+            except TimeoutError:
+                return
+
+    def _delivery(self, line: _Line, message: Message) -> Delivery:
+        token = f"{self._name}{line.channel.channel_id}.{message.delivery_tag}"
+        self._out[token] = line, message
+        headers: dict[str, Any] = message.properties.get("application_headers") or {}
+        label = label_of_headers(headers)
+        return Delivery(
+            stub=label.stub,
+            token=token,
+            queue=line.queue,
+            redelivered=bool(message.delivery_info["redelivered"]) or label.redelivered,
+            raw=label.raw,
+            newer=label.newer,
+            headers=b"" if label.stub else msgspec.json.encode(headers, enc_hook=repr),
+            body=b"" if label.stub else bytes(message.body),
+        )
+
+    def _held(self, deliveries: Sequence[Delivery]) -> dict[_Line, list[Message]]:
+        held: dict[_Line, list[Message]] = {}
+        for each in deliveries:
+            found = self._out.pop(each.token, None)
+            if found is not None:
+                held.setdefault(found[0], []).append(found[1])
+        return held
+
+    @contextmanager
+    def _translated(self) -> Generator[None]:
+        try:
+            yield
+        except (*self._connection.connection_errors, *self._connection.channel_errors) as error:
+            why = " ".join(str(error).split())
+            raise BrokerUnavailable(f"broker {self._connection.as_uri()}", why, "Run `ticketmill doctor`") from error
+
+
+def declare(channel: Any, queue: str) -> None:
+    """Makes sure that one of our queues is there, as every program of ours declares it."""
+    channel.queue_declare(queue, durable=True, auto_delete=False, arguments=dict(ARGUMENTS))
+
+
+class _Line:
+    """One queue's channel with what it brought."""
+
+    def __init__(self, channel: Any, queue: str, credit: int, on_message: Callable[[], None]) -> None:
+        self.channel = channel
+        self.queue = queue
+        self.buffer: deque[Message] = deque()
+        self._unacknowledged: dict[int, None] = {}  # delivery tags in the order the broker gave them
+        self._on_message = on_message
+        self._consumer = ""
+        channel.auto_decode = False
+        declare(channel, queue)
+        self.consume(credit)
+
+    def consume(self, credit: int) -> None:
+        # Credit belongs to the consumer and cannot be changed on one: RabbitMQ 4 has no other kind.
+        if self._consumer:
+            self.channel.basic_cancel(self._consumer)
+        self.channel.basic_qos(0, credit, False)
+        self._consumer = self.channel.basic_consume(self.queue, callback=self._receive)
+
+    def ack(self, tags: set[int]) -> None:
+        upto = 0
+        for tag in self._unacknowledged:
+            if tag not in tags:
+                break
+            upto = tag
+        if upto:
+            self.channel.basic_ack(upto, multiple=True)
+        for tag in tags:
+            if tag > upto:
+                self.channel.basic_ack(tag)
+            del self._unacknowledged[tag]
+
+    def give_back(self, tags: Sequence[int]) -> None:
+        for tag in tags:
+            self.channel.basic_reject(tag, requeue=True)
+            del self._unacknowledged[tag]
+
+    def _receive(self, message: Message) -> None:
+        self._unacknowledged[message.delivery_tag] = None
+        self.buffer.append(message)
+        self._on_message()
