@@ -14,6 +14,7 @@ import msgspec
 
 from schemas.errors import SettingRefused
 from schemas.job import Job
+from schemas.refusal import explained, printable
 from schemas.shipped_jobs import SHIPPED_JOBS
 from schemas.ticket import Name
 from schemas.units import Bytes, Seconds, Share
@@ -53,7 +54,7 @@ class BatchSettings(_Section, frozen=True, kw_only=True):
     memory_share: Share = Share(0.9)
     memory_share_to_grow: Share = Share(0.7)
     p95: Seconds = Seconds(1.0)
-    qps_to_grow: float = 1000.0
+    qps_to_grow: Annotated[float, msgspec.Meta(gt=0)] = 1000.0
     largest_step: Count = 4
     cool_down: Seconds = Seconds(30.0)
 
@@ -160,7 +161,12 @@ def load_settings(file: Mapping[str, Any], environment: Mapping[str, str]) -> Se
     try:
         settings = msgspec.convert(merged, Settings, dec_hook=_unit, strict=False)
     except msgspec.ValidationError as error:
-        raise _refusal(error) from None
+        raise _refusal(error, merged) from None
+    if "default" not in settings.models:
+        settings = msgspec.structs.replace(settings, models={"default": ModelSettings(), **settings.models})
+    for setting, wait in _waits(settings):
+        if wait <= 0:
+            raise SettingRefused(setting, "must be more than 0")
     for name, job in settings.all_jobs().items():
         if job.model not in settings.models:
             raise SettingRefused(f"jobs.{name}.model", f"names {job.model!r}, which is not under models")
@@ -187,8 +193,20 @@ def _unit(kind: type, value: Any) -> Any:
     raise ValueError(f"{value!r} is not a quantity")
 
 
+def _waits(settings: Settings) -> Iterator[tuple[str, Seconds]]:
+    yield "worker.lease", settings.worker.lease
+    yield "relay.interval", settings.relay.interval
+    yield "relay.reconcile_interval", settings.relay.reconcile_interval
+    yield "relay.lost_after", settings.relay.lost_after
+
+
 def _copied(mapping: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _copied(value) if isinstance(value, Mapping) else value for key, value in mapping.items()}
+    # A name with nothing behind it, as a section whose lines are all commented out leaves it, means the default.
+    return {
+        key: _copied(value) if isinstance(value, Mapping) else value
+        for key, value in mapping.items()
+        if value is not None
+    }
 
 
 def _put(target: dict[str, Any], path: tuple[str, ...], value: str) -> None:
@@ -211,12 +229,19 @@ def _paths(section: type[msgspec.Struct], above: tuple[str, ...]) -> Iterator[tu
             yield path
 
 
-def _refusal(error: Exception) -> SettingRefused:
-    why, _, path = str(error).partition(" - at `$")
-    setting = path.rstrip("`").lstrip(".")
-    unknown = "Object contains unknown field `"
-    if why.startswith(unknown):
-        name = why.removeprefix(unknown).rstrip("`")
-        setting = f"{setting}.{name}" if setting else name
-        return SettingRefused(setting, "is no setting of Ticketmill; see docs/settings.md for their names")
+def _refusal(error: Exception, merged: Mapping[str, Any]) -> SettingRefused:
+    setting, why = explained(error, Settings, "a setting of Ticketmill; see docs/settings.md for their names")
+    for section, kind in (("models", ModelSettings), ("jobs", Job)):
+        if setting.startswith(f"{section}[...]"):
+            # Which of them it is the decoder does not say: ask it of one at a time.
+            setting = setting.replace("[...]", f".{_first_refused(merged[section], kind)}", 1)
     return SettingRefused(setting or "settings", why)
+
+
+def _first_refused(entries: Mapping[str, Any], kind: type[msgspec.Struct]) -> str:
+    for name, entry in entries.items():
+        try:
+            msgspec.convert(entry, kind, dec_hook=_unit, strict=False)
+        except msgspec.ValidationError:
+            return printable(name)
+    return "[...]"

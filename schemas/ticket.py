@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
+import json
+import math
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
@@ -9,12 +12,17 @@ from typing import Annotated
 import msgspec
 
 from schemas.errors import Refused
+from schemas.refusal import explained, printable
 
 MAX_BODY_CHARS = 100_000
 """Longest body taken, in characters. Far above any ticket a person writes; one message can never fill a broker."""
 
 MAX_METADATA_CHARS = 4_096
 """Longest metadata taken, as JSON text."""
+
+
+MAX_INTEGER = 2**63 - 1
+"""Largest whole number in metadata: more than this and other programs' JSON readers round it."""
 
 
 class Priority(StrEnum):
@@ -81,25 +89,27 @@ _decoder = msgspec.json.Decoder(NewTicket)
 
 
 def decode_new_ticket(raw: bytes | str) -> NewTicket:
-    """The ticket in a JSON object.
+    """The ticket in a JSON object, with or without a byte order mark before it.
 
     Raises:
         Refused: naming the field, for malformed JSON, wrong types, unknown fields, sizes over their limit,
             NUL or lone surrogates.
     """
     try:
-        ticket = _decoder.decode(raw)
+        ticket = _decoder.decode(raw.removeprefix(codecs.BOM_UTF8) if isinstance(raw, bytes) else raw)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise refusal(error) from None
+        raise _lone_surrogate(raw) or _refused(error) from None
     return checked(ticket)
 
 
 def new_ticket_from(fields: object) -> NewTicket:
     """The same for fields already decoded (a CSV row, a Celery message's arguments)."""
+    if (broken := _broken_text(fields, "")) is not None:
+        raise Refused(broken or "ticket", NO_CHARACTER)
     try:
         ticket = msgspec.convert(fields, NewTicket)
-    except (msgspec.ValidationError, UnicodeError) as error:
-        raise refusal(error) from None
+    except msgspec.ValidationError as error:
+        raise _refused(error) from None
     return checked(ticket)
 
 
@@ -113,33 +123,72 @@ def checked(ticket: NewTicket) -> NewTicket:
     _whole("body", ticket.body)
     if not ticket.body.strip():
         raise Refused("body", "is blank; a ticket needs some text")
-    for name, value in ticket.metadata.items():
-        _whole("metadata", name)
-        if isinstance(value, str):
-            _whole(f"metadata.{name}", value)
-    if ticket.metadata and len(msgspec.json.encode(ticket.metadata)) > MAX_METADATA_CHARS:
-        raise Refused("metadata", f"is over {MAX_METADATA_CHARS} characters as JSON")
+    _check_metadata(ticket.metadata)
+    if ticket.deadline is not None and not 1970 < ticket.deadline.year < 9999:
+        raise Refused("deadline", "must be a year from 1971 to 9998")
     return ticket
+
+
+def _check_metadata(metadata: dict[str, Scalar]) -> None:
+    for name, value in metadata.items():
+        field = f"metadata.{printable(name)}"
+        _whole(field, name)
+        if isinstance(value, str):
+            _whole(field, value)
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise Refused(field, "is no finite number; JSON has no word for it")
+        elif isinstance(value, int) and abs(value) > MAX_INTEGER:
+            raise Refused(field, f"is over {MAX_INTEGER}; send larger numbers as text")
+    if metadata and len(msgspec.json.encode(metadata)) > MAX_METADATA_CHARS:
+        raise Refused("metadata", f"is over {MAX_METADATA_CHARS} characters as JSON")
+
+
+NO_CHARACTER = "holds a lone surrogate, which is no character; send valid Unicode"
 
 
 def _whole(field: str, text: str) -> None:
     if "\x00" in text:
         raise Refused(field, "holds a NUL character; remove it")
+    if not _encodable(text):
+        raise Refused(field, NO_CHARACTER)
+
+
+def _encodable(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise Refused(field, "holds a lone surrogate, which is no character; send valid Unicode") from None
+        return False
+    return True
 
 
-def refusal(error: Exception) -> Refused:
-    """A decoder's complaint with its field taken out of the prose."""
-    why, _, path = str(error).partition(" - at `$")
-    field = path.rstrip("`").lstrip(".") or "ticket"
-    unknown = "Object contains unknown field `"
-    if why.startswith(unknown):
-        name = why.removeprefix(unknown).rstrip("`")
-        return Refused(name if field == "ticket" else f"{field}.{name}", "is not a field of a ticket")
-    missing = "Object missing required field `"
-    if why.startswith(missing):
-        return Refused(why.removeprefix(missing).rstrip("`"), "is missing")
-    return Refused(field, why)
+def _refused(error: Exception) -> Refused:
+    field, why = explained(error, NewTicket, "a field of a ticket")
+    return Refused(field.removesuffix("[...]") or "ticket", why)
+
+
+def _lone_surrogate(raw: bytes | str) -> Refused | None:
+    """Why JSON that only looks malformed is refused: the decoder cannot say that a surrogate stands alone, nor where.
+
+    Asked only of what was refused already.
+    """
+    try:
+        fields = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    broken = _broken_text(fields, "")
+    return None if broken is None else Refused(broken or "ticket", NO_CHARACTER)
+
+
+def _broken_text(value: object, path: str) -> str | None:
+    """Path of the first text with a lone surrogate, no deeper than a ticket goes; None if there is none."""
+    if isinstance(value, str):
+        return None if _encodable(value) else path
+    if not isinstance(value, dict) or path.count(".") > 1:
+        return None
+    for name, inner in value.items():
+        below = f"{path}.{printable(str(name))}".lstrip(".")
+        if isinstance(name, str) and not _encodable(name):
+            return below
+        if (found := _broken_text(inner, below)) is not None:
+            return found
+    return None

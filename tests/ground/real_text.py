@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Callable
@@ -22,9 +23,10 @@ def real_tickets() -> Callable[..., Rows]:
     """
 
     def load(name: str, most: int | None = None) -> Rows:
-        lines = (real_data() / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()[:most]
-        assert lines, f"{name}.jsonl is empty"
-        return [json.loads(line) for line in lines]
+        with (real_data() / f"{name}.jsonl").open(encoding="utf-8") as lines:
+            rows = [json.loads(line) for line in itertools.islice(lines, most)]
+        assert rows, f"{name}.jsonl is empty"
+        return rows
 
     return load
 
