@@ -17,7 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.engine import Connection, Engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError
 
 from schemas.errors import LedgerNotMigrated, LedgerUnavailable, SettingRefused
 from schemas.states import FINAL, State, check_move
@@ -121,8 +121,8 @@ def reading(engine: Engine) -> Generator[Connection]:
 def _translated(engine: Engine) -> Generator[None]:
     try:
         yield
-    except IntegrityError:
-        raise
+    except (IntegrityError, DataError):
+        raise  # what was to be written is at fault, not the ledger: to try again would change nothing
     except DBAPIError as error:
         why = " ".join(str(error.orig).split())
         raise LedgerUnavailable(place(engine), why, "Run `ticketmill doctor`") from error
