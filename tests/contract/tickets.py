@@ -102,4 +102,4 @@ def states(engine: Engine) -> dict[str, int]:
     """How many tickets are in each state."""
     query = sa.select(tickets.c.state, sa.func.count()).group_by(tickets.c.state)
     with reading(engine) as connection:
-        return dict(connection.execute(query).tuples().all())
+        return dict(connection.execute(query).all())

@@ -104,8 +104,8 @@ def _start(
     again = [row.id for row in ours if row.starts]
     given_back: dict[str, int] = {}
     if again:
-        given_back = dict(connection.execute(_GIVEN_BACK, {"ids": again}).tuples().all())
-    texts = dict(connection.execute(_DOCUMENTS, {"ids": [row.id for row in ours]}).tuples().all())
+        given_back = dict(connection.execute(_GIVEN_BACK, {"ids": again}).all())
+    texts = dict(connection.execute(_DOCUMENTS, {"ids": [row.id for row in ours]}).all())
     return {
         row.id: Started(
             ticket=_ticket_decoder.decode(texts[row.id]),
