@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.errors import ModelRefused
+from pathlib import Path
+
 from schemas.settings import Settings
 from workers.ports import Engine
 
@@ -18,4 +19,6 @@ def open_engine(settings: Settings) -> Engine:
         from workers.engine.noop import NoopEngine
 
         return NoopEngine()
-    raise ModelRefused(settings.models["default"].path, "has no engine yet", "Set worker.engine to noop")
+    from workers.engine.local import LocalEngine
+
+    return LocalEngine(settings.models, settings.all_jobs(), Path(settings.home).expanduser())

@@ -1,0 +1,153 @@
+"""How the tokens of a step lie: one after the other, rows of a job together, rows of like size side by side.
+
+So the products of the network see no padding at all, a job's prefix is attended once for all its rows, and only the
+attention to the rows' own blocks is padded, to the largest of a group of rows that are much alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+from workers.engine.attention import attention, merged
+from workers.engine.cache import Cache, Places, places
+from workers.engine.scheduler import BLOCK, Chunk, Prefix, blocks_for
+
+
+class Layout:
+    """A step's tokens, where their keys and values go in the cache, and what each of them may see.
+
+    Attributes:
+        tokens, positions: of all chunks, [n].
+        picking: the chunks after which a next token is picked; ``wanted`` has the index of the last token of each.
+    """
+
+    def __init__(self, chunks: Iterable[Chunk], cache: Cache, dtype: torch.dtype, device: torch.device) -> None:
+        self._cache = cache
+        self._shared: list[_Shared] = []
+        self._tails: list[_Tails] = []
+        tokens: list[int] = []
+        positions: list[int] = []
+        slots: list[int] = []
+        ends: list[int] = []
+        self.picking: list[Chunk] = []
+        for prefix, chunks_of_job in _by_prefix(chunks):
+            offset = len(prefix.tokens) if prefix else 0
+            start = len(tokens)
+            for _, alike in groupby(sorted(chunks_of_job, key=_size), key=_size):
+                group = list(alike)
+                self._tails.append(_tails(group, len(tokens), dtype, device))
+                for chunk in group:
+                    first, end = chunk.of.computed, chunk.of.computed + chunk.count
+                    tokens += chunk.of.tokens[first:end]
+                    positions += range(offset + first, offset + end)
+                    slots += [chunk.of.blocks[at // BLOCK] * BLOCK + at % BLOCK for at in range(first, end)]
+                    if chunk.picks:
+                        self.picking.append(chunk)
+                        ends.append(len(tokens) - 1)
+            if prefix:
+                self._shared.append(_Shared(slice(start, len(tokens)), places(prefix.blocks, device), offset))
+        self.tokens = torch.tensor(tokens, device=device)
+        self.positions = torch.tensor(positions, device=device)
+        self.wanted = torch.tensor(ends, dtype=torch.long, device=device)
+        self._slots = torch.tensor(slots, device=device)
+
+    def attend(self, layer: int, queries: Tensor, pairs: Tensor, scale: float) -> Tensor:
+        """See `networks.Attend`."""
+        self._cache.write(layer, pairs, self._slots)
+        parts = [self._own(layer, tails, queries[tails.at], scale) for tails in self._tails]
+        seen, totals = parts[0] if len(parts) == 1 else (torch.cat(each) for each in zip(*parts, strict=True))
+        for shared in self._shared:
+            keys, values = self._cache.read(layer, shared.blocks)
+            asked, keys, values = (
+                part.unsqueeze(0).transpose(1, 2)
+                for part in (queries[shared.at], keys[: shared.length], values[: shared.length])
+            )
+            other, other_totals = attention(asked, keys, values, scale)
+            other, other_totals = other[0].transpose(0, 1), other_totals[0].transpose(0, 1)
+            seen[shared.at] = merged(other, other_totals, seen[shared.at], totals[shared.at])
+        return seen.flatten(1)
+
+    def _own(self, layer: int, tails: _Tails, queries: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+        """What the tokens of a group see of their own row: [tokens, heads, size] and log-sum-exps [tokens, heads]."""
+        if tails.gather is not None:
+            queries = queries[tails.gather]
+        blocks = self._cache.read(layer, tails.blocks)
+        keys, values = (part.unflatten(0, (tails.rows, -1)).transpose(1, 2) for part in blocks)
+        by_row = queries.unflatten(0, (tails.rows, -1)).transpose(1, 2)
+        seen, totals = attention(by_row, keys, values, scale, tails.mask)
+        seen, totals = seen.transpose(1, 2).flatten(0, 1), totals.transpose(1, 2).flatten(0, 1)
+        return (seen, totals) if tails.scatter is None else (seen[tails.scatter], totals[tails.scatter])
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """Tokens ``at`` all see the first ``length`` tokens of ``blocks``: a prefix."""
+
+    at: slice
+    blocks: Places
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Tails:
+    """Rows that see their own blocks, each padded to as many queries and blocks as the largest has.
+
+    Attributes:
+        at: the rows' tokens.
+        gather: which token of ``at`` each of rows * queries is; None where none is padding.
+        scatter: which of rows * queries each token of ``at`` is; None as well.
+        mask: added to scores, [rows, 1, queries, blocks * BLOCK]: 0, or minus infinity for what must not be seen.
+    """
+
+    at: slice
+    rows: int
+    gather: Tensor | None
+    scatter: Tensor | None
+    blocks: Places
+    mask: Tensor
+
+
+def _by_prefix(chunks: Iterable[Chunk]) -> list[tuple[Prefix | None, list[Chunk]]]:
+    jobs: dict[int, tuple[Prefix | None, list[Chunk]]] = {}
+    for chunk in chunks:
+        jobs.setdefault(id(chunk.of.prefix), (chunk.of.prefix, []))[1].append(chunk)
+    return list(jobs.values())
+
+
+def _size(chunk: Chunk) -> tuple[int, int]:
+    """Rows of one size are padded to one another: queries and blocks within a factor of four."""
+    blocks = blocks_for(chunk.of.computed + chunk.count)
+    return _magnitude(chunk.count), _magnitude(blocks)
+
+
+def _magnitude(count: int) -> int:
+    return ((count - 1).bit_length() + 1) // 2  # 1; 2 to 4; 5 to 16; ...
+
+
+def _tails(group: list[Chunk], start: int, dtype: torch.dtype, device: torch.device) -> _Tails:
+    counts = [chunk.count for chunk in group]
+    befores = [chunk.of.computed for chunk in group]
+    queries = max(counts)
+    most = max(blocks_for(before + count) for before, count in zip(befores, counts, strict=True))
+    blocks: list[int] = []
+    for chunk in group:
+        mine = chunk.of.blocks[: blocks_for(chunk.of.computed + chunk.count)]
+        blocks += mine + mine[-1:] * (most - len(mine))
+    gather = scatter = None
+    if min(counts) != queries:
+        scatter_list = [row * queries + query for row, count in enumerate(counts) for query in range(count)]
+        gather_list = [0] * (len(group) * queries)
+        for token, at in enumerate(scatter_list):
+            gather_list[at] = token
+        gather, scatter = torch.tensor(gather_list, device=device), torch.tensor(scatter_list, device=device)
+    last_seen = torch.tensor(befores, device=device)[:, None] + torch.arange(queries, device=device)
+    keys = torch.arange(most * BLOCK, device=device)
+    hidden = keys > last_seen[:, None, :, None]
+    mask = torch.zeros(hidden.shape, dtype=dtype, device=device).masked_fill_(hidden, float("-inf"))
+    at = slice(start, start + sum(counts))
+    return _Tails(at, len(group), gather, scatter, places(blocks, device), mask)

@@ -1,0 +1,129 @@
+"""The engine that computes on this machine: a running batch for every model that jobs name."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from traceback import clear_frames
+
+import torch
+
+from schemas.job import Job
+from schemas.settings import ModelSettings
+from workers.engine.batch import RunningBatch
+from workers.engine.cache.full import FullCache
+from workers.engine.memory import Memory, host_memory
+from workers.engine.models.loading import Model, load_model
+from workers.engine.runner import Runner
+from workers.engine.scheduler import BLOCK, Scheduler, blocks_for
+from workers.engine.threads import choose_threads
+from workers.ports import Completed, Failed, Load, Work
+
+_KV_SHARE = {"cpu": 0.25, "cuda": 0.8}
+"""Part of the free memory that keys and values may take. A CPU's is shared with everything else on the machine."""
+
+_MOST_ROWS = 64
+"""Rows at full context that blocks are ever made for: more slots than any device is given."""
+
+_STEP_TOKENS = {"cpu": 256, "cuda": 2048}
+"""Tokens a step may compute: where more of them make a step longer without making it more efficient."""
+
+
+class LocalEngine:
+    """See `workers.ports.Engine`.
+
+    Raises:
+        ModelRefused: a model that cannot serve.
+        SettingRefused: a job that cannot be used with its model.
+    """
+
+    def __init__(self, models: Mapping[str, ModelSettings], jobs: Mapping[str, Job], home: Path) -> None:
+        named = {"default", *(job.model for job in jobs.values())} & models.keys()
+        loaded = {name: load_model(models[name], home) for name in sorted(named)}
+        first = loaded.get("default") or next(iter(loaded.values()))
+        choose_threads(models["default" if "default" in loaded else next(iter(loaded))].threads, first)
+        self._name, self._device = first.name, first.device
+        self._batches = {name: _batch(model, len(loaded)) for name, model in loaded.items()}
+        for name, job in jobs.items():
+            self._batches[job.model].prepare(name, job)
+
+    @property
+    def model(self) -> str:
+        """Name of the default model."""
+        return self._name
+
+    @property
+    def running(self) -> int:
+        """Slots in use."""
+        return sum(batch.running for batch in self._batches.values())
+
+    def add(self, work: Work) -> None:
+        """See `workers.ports.Engine`."""
+        self._batches[work.job.model].add(work)
+
+    def step(self) -> list[Completed | Failed]:
+        """See `workers.ports.Engine`.
+
+        Raises:
+            MemoryError: the device has not enough.
+        """
+        try:
+            return [each for batch in self._batches.values() if batch.running for each in batch.step()]
+        except Exception as error:  # noqa: BLE001 - handed on below, once its frames no longer hold tensors
+            failure = error
+        clear_frames(failure.__traceback__)
+        for batch in self._batches.values():
+            batch.clear()
+        gc.collect()
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+        if isinstance(failure, torch.OutOfMemoryError) or "can't allocate memory" in str(failure):
+            raise MemoryError(str(failure).splitlines()[0])
+        raise failure
+
+    def drop(self, ticket_ids: Sequence[str]) -> None:
+        """See `workers.ports.Engine`."""
+        for batch in self._batches.values():
+            batch.drop(frozenset(ticket_ids))
+
+    def load(self) -> Load:
+        """See `workers.ports.Engine`."""
+        memory = self._memory()
+        counters = [batch.counters for batch in self._batches.values()]
+        return Load(
+            memory_used_bytes=memory.used_bytes,
+            memory_total_bytes=memory.total_bytes,
+            prompt_tokens=sum(each.prompt_tokens for each in counters),
+            reused_tokens=sum(each.reused_tokens for each in counters),
+            slot_steps=sum(each.slot_steps for each in counters),
+            useful_slot_steps=sum(each.useful_slot_steps for each in counters),
+        )
+
+    def close(self) -> None:
+        """See `workers.ports.Engine`. The engine is of no use afterwards."""
+        self._batches = {}
+        gc.collect()
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _memory(self) -> Memory:
+        if self._device.type != "cuda":
+            return host_memory()
+        free, total = torch.cuda.mem_get_info(self._device)
+        idle = torch.cuda.memory_reserved(self._device) - torch.cuda.memory_allocated(self._device)
+        return Memory(total - free - idle, total)  # what the allocator keeps for us in reserve is not in use
+
+
+def _batch(model: Model, models: int) -> RunningBatch:
+    """A batch with as many KV blocks as its share of the memory allows."""
+    kind = model.device.type
+    free = torch.cuda.mem_get_info(model.device)[0] if kind == "cuda" else host_memory().free_bytes
+    shape = model.network.shape
+    block_bytes = shape.layers * 2 * shape.kv_heads * shape.head_size * model.dtype.itemsize * BLOCK
+    affordable = int(free * _KV_SHARE[kind]) // models // block_bytes
+    blocks = max(1, min(affordable, _MOST_ROWS * blocks_for(model.context)))
+    # A row and its prefix end in a block each that is not full, so two blocks less is the longest row there can be.
+    fitting = model._replace(context=min(model.context, (blocks - 2) * BLOCK))
+    runner = Runner(model.network, FullCache(shape, blocks, model.dtype, model.device), model.dtype, model.device)
+    return RunningBatch(fitting, runner, Scheduler(blocks, _STEP_TOKENS[kind], model.stop_ids))

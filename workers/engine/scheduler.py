@@ -1,0 +1,206 @@
+"""Which rows go on in a step, and by how much. Plain Python: it knows tokens and blocks, never tensors.
+
+A row sees a *prefix*, which is its job's and shared, and then its own tokens: what is left of its prompt, followed by
+what it has answered so far. Blocks for all it may ever need are taken as it is admitted, so that no row can run out of
+memory half-way; a row that finds none waits, and none overtakes it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from schemas.answer import Finish
+
+BLOCK = 32
+"""Tokens a block of the KV cache holds."""
+
+
+def blocks_for(tokens: int) -> int:
+    """Blocks that so many tokens take."""
+    return -(-tokens // BLOCK)
+
+
+class FreeBlocks:
+    """The numbers of the blocks that nobody holds. The lowest go first: memory is touched only as it is needed."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._free = list(range(count))
+
+    def __len__(self) -> int:
+        return len(self._free)
+
+    def take(self, count: int) -> list[int]:
+        """Takes as many, in rising order; there must be that many."""
+        return [heapq.heappop(self._free) for _ in range(count)]
+
+    def give(self, blocks: Sequence[int]) -> None:
+        """Gives them back."""
+        for block in blocks:
+            heapq.heappush(self._free, block)
+
+
+@dataclass(eq=False, slots=True)
+class Prefix:
+    """What a job's prompts begin with. ``computed`` tokens of it lie in ``blocks``; ``users`` rows need it."""
+
+    tokens: Sequence[int]
+    blocks: list[int] = field(default_factory=list[int])
+    computed: int = 0
+    users: int = 0
+    prefix: None = None
+
+    @property
+    def pending(self) -> int:
+        """Tokens not computed yet."""
+        return len(self.tokens) - self.computed
+
+
+@dataclass(eq=False, slots=True)
+class Row:
+    """One answer in the making.
+
+    Attributes:
+        tokens: the prompt after the prefix, then the answer so far.
+        prompt: how many of them are the prompt's.
+        most_new: the longest answer.
+        reused: tokens of the prefix that were computed before it came.
+    """
+
+    prefix: Prefix
+    tokens: list[int]
+    prompt: int
+    most_new: int
+    blocks: list[int] = field(default_factory=list[int])
+    computed: int = 0
+    reused: int = 0
+
+    @property
+    def pending(self) -> int:
+        """Tokens not computed yet."""
+        return len(self.tokens) - self.computed
+
+    @property
+    def answer(self) -> list[int]:
+        """The tokens made so far."""
+        return self.tokens[self.prompt :]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The next ``count`` pending tokens of a row or prefix, to be computed in this step."""
+
+    of: Row | Prefix
+    count: int
+
+    @property
+    def picks(self) -> bool:
+        """Whether a next token follows from it: it is a row's, and all that the row has."""
+        return isinstance(self.of, Row) and self.count == self.of.pending
+
+
+class Scheduler:
+    """The running batch, as numbers.
+
+    Args:
+        blocks: how many the KV cache has.
+        step_tokens: how many tokens of prompts a step may compute: more is quicker over all, fewer lets the rows that
+            are answering go on sooner.
+        stop: tokens that end an answer.
+    """
+
+    def __init__(self, blocks: int, step_tokens: int, stop: Collection[int]) -> None:
+        self._free = FreeBlocks(blocks)
+        self._step_tokens = step_tokens
+        self._stop = frozenset(stop)
+        self._prefixes: dict[tuple[int, ...], Prefix] = {}
+        self._waiting: list[Row] = []
+        self._rows: list[Row] = []
+
+    def add(self, prefix: tuple[int, ...], tokens: Sequence[int], most_new: int) -> Row:
+        """A new row, which waits for blocks. ``tokens`` must not be empty."""
+        shared = self._prefixes.setdefault(prefix, Prefix(prefix))
+        row = Row(shared, list(tokens), len(tokens), most_new)
+        row.reused = len(prefix) if shared.users or shared.computed else 0  # the first pays, the others reuse
+        shared.users += 1
+        self._waiting.append(row)
+        return row
+
+    def plan(self) -> list[Chunk]:
+        """The step's work: every row that is answering, then prompts as far as the step's tokens go."""
+        self._admit()
+        answering = [row for row in self._rows if row.computed >= row.prompt]
+        left = self._step_tokens - sum(row.pending for row in answering)
+        chunks = [Chunk(row, row.pending) for row in answering]
+        for prefix in self._prefixes.values():
+            if prefix.users and prefix.blocks and prefix.pending and left > 0:
+                chunks.append(Chunk(prefix, min(left, prefix.pending)))
+                left -= chunks[-1].count
+        return chunks + self._prompts(left)
+
+    def ran(self, chunks: Sequence[Chunk]) -> None:
+        """Notes that they were computed."""
+        for chunk in chunks:
+            chunk.of.computed += chunk.count
+
+    def extend(self, row: Row, tokens: Sequence[int]) -> Finish | None:
+        """Adds tokens to a row's answer; says whether and why it ends there. A stop token is left out."""
+        for token in tokens:
+            if token in self._stop:
+                return Finish.STOP
+            row.tokens.append(token)
+            if len(row.tokens) - row.prompt >= row.most_new:
+                return Finish.LENGTH
+        return None
+
+    def remove(self, row: Row) -> None:
+        """Takes a row out and its blocks back, wherever it stands."""
+        (self._rows if row in self._rows else self._waiting).remove(row)
+        row.prefix.users -= 1
+        self._free.give(row.blocks)
+        row.blocks = []
+
+    def clear(self) -> None:
+        """Forgets every row and every prefix."""
+        self._prefixes, self._waiting, self._rows = {}, [], []
+        self._free = FreeBlocks(self._free.count)
+
+    def drop_idle_prefixes(self) -> int:
+        """Gives back the blocks of prefixes that no row needs; returns how many blocks."""
+        before = len(self._free)
+        for tokens, prefix in list(self._prefixes.items()):
+            if not prefix.users:
+                self._free.give(prefix.blocks)
+                del self._prefixes[tokens]
+        return len(self._free) - before
+
+    def _admit(self) -> None:
+        while self._waiting:
+            row = self._waiting[0]
+            own, shared = blocks_for(len(row.tokens) + row.most_new), 0
+            if not row.prefix.blocks:
+                shared = blocks_for(len(row.prefix.tokens))
+            if own + shared > len(self._free):
+                self.drop_idle_prefixes()
+            if own + shared > len(self._free):
+                return
+            row.prefix.blocks += self._free.take(shared)
+            row.blocks = self._free.take(own)
+            self._rows.append(self._waiting.pop(0))
+
+    def _prompts(self, left: int) -> list[Chunk]:
+        """Half of what is left goes to the prompt that came first, so that a long one gets on; the rest to the shortest
+        ones, so that it holds up nobody."""
+        ready = [row for row in self._rows if row.computed < row.prompt and not row.prefix.pending]
+        if not ready or left <= 0:
+            return []
+        oldest, others = ready[0], sorted(ready[1:], key=lambda row: row.pending)
+        share = {oldest: min(oldest.pending, left if not others else -(-left // 2))}
+        left -= share[oldest]
+        for row in others:
+            share[row] = min(row.pending, left)
+            left -= share[row]
+        share[oldest] += min(left, oldest.pending - share[oldest])
+        return [Chunk(row, count) for row, count in share.items() if count]
