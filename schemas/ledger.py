@@ -7,6 +7,7 @@ the caller's transaction. Everything works on lists: a batch costs a few stateme
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,13 +32,18 @@ BUSY_TIMEOUT_S = 30.0
 
 
 def new_id(now: datetime) -> str:
-    """A UUIDv7 (RFC 9562): sorts by time, so that new rows land at the end of every index."""
+    """A UUIDv7 (RFC 9562): sorts by time, so that new rows land at the end of every index.
+
+    Those that one process makes with the same ``now`` sort in the order they were made.
+    """
     millis = int(now.timestamp() * 1000)
-    value = (millis << 80) | secrets.randbits(80)
-    value = value & ~(0xF << 76) | (0x7 << 76)
-    value = value & ~(0x3 << 62) | (0x2 << 62)
-    digits = f"{value:032x}"
+    count = next(_made) & 0x3FFFFFF
+    value = (millis << 80) | (0x7 << 76) | (count >> 14 << 64) | (0x2 << 62) | ((count & 0x3FFF) << 48)
+    digits = f"{value | secrets.randbits(48):032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+_made = itertools.count(secrets.randbits(25))
 
 
 def open_ledger(url: str) -> Engine:
