@@ -1,8 +1,11 @@
-"""What the producer needs of the world, in our own words."""
+"""What the producer needs of the world, in our own words. Each port has one contract suite, run on every adapter.
+
+Every method of a ledger's port is one transaction, and raises LedgerUnavailable when it did not happen.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -11,7 +14,7 @@ import msgspec
 from schemas.answer import TicketView
 from schemas.envelope import Stub
 from schemas.states import State
-from schemas.ticket import Ticket
+from schemas.ticket import Priority, Ticket
 from schemas.verdict import Verdict
 
 
@@ -19,7 +22,7 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     """A judged ticket on its way into the ledger.
 
     Attributes:
-        state: where it begins: queued, in_review, rejected, or received (a backfill row that is held back).
+        state: where it begins: queued, in_review, rejected, or received (a backfill ticket that is held back).
         task_id: the Celery task id it came under, if any, so that ``AsyncResult`` finds its answer.
     """
 
@@ -30,50 +33,129 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an arrival: its ticket's id, or the id of the one that was here before it."""
+    """What became of an arrival: its ticket's id, or the id of the one that was here before it.
+
+    Attributes:
+        reason: why, where a ticket was rejected or went to review.
+        stub: the message to publish for it now; None for a duplicate and for what is not due yet.
+    """
 
     ticket_id: str
     state: State
     duplicate: bool
+    reason: str = ""
+    stub: Stub | None = None
+
+
+class Stray(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that could not become a ticket, kept for a person to look at. ``id`` is the same for the same bytes."""
+
+    id: str
+    queue: str
+    reason: str
+    headers: bytes
+    body: bytes
 
 
 class Ledger(Protocol):
-    """The producer's side of the ledger. Every method is one transaction; LedgerUnavailable means it did not happen."""
+    """Tickets as the doors see them."""
 
     def accept(self, arrivals: Sequence[Arrival], now: datetime) -> list[Receipt]:
         """Writes tickets durably, one receipt an arrival, in order. Ones known before change nothing."""
         ...
 
-    def unpublished(self, most: int, now: datetime) -> list[Stub]:
-        """Queued tickets whose message is due and not on the broker yet, the most urgent first."""
-        ...
-
-    def published(self, stubs: Sequence[Stub], now: datetime) -> None:
-        """Notes that the broker has confirmed these messages."""
-        ...
-
-    def wake(self, now: datetime) -> int:
-        """Queues again what waited until now; returns how many."""
-        ...
-
-    def release_backfill(self, window: int, most: int, now: datetime) -> int:
-        """Queues received backfill rows while fewer than ``window`` of them lie in the queue; returns how many."""
-        ...
-
-    def recall(self, silent_since: datetime, now: datetime) -> int:
-        """Queues again, as a new delivery, running tickets whose worker has not been seen since; returns how many."""
-        ...
-
-    def suspects(self, published_before: datetime, most: int) -> list[Stub]:
-        """Queued tickets whose message was published long ago: it may be gone from the broker."""
+    def keep(self, strays: Sequence[Stray], now: datetime) -> None:
+        """Keeps messages that are no ticket; those kept before change nothing."""
         ...
 
     def view(self, tenant: str, ticket_id: str) -> TicketView | None:
         """One ticket of that tenant with its answer; None if there is none."""
         ...
 
-    def tenant_of_key(self, digest: str) -> str | None:
-        """Whose API key has this SHA-256; None if nobody's or revoked."""
+    def views(self, tenant: str, ticket_ids: Sequence[str]) -> dict[str, TicketView]:
+        """Those of the tickets that are there and that tenant's, by id."""
+        ...
+
+    def find(self, tenant: str, external_id: str, source: str = "") -> list[TicketView]:
+        """Tickets known by that external id, every revision, the newest first; from every source if none is named."""
+        ...
+
+
+class Outbox(Protocol):
+    """Tickets on their way to the broker."""
+
+    def unpublished(self, most: int, due_before: datetime) -> list[Stub]:
+        """Queued tickets that are due and whose message is not on the broker yet, the most urgent first."""
+        ...
+
+    def published(self, stubs: Sequence[Stub], now: datetime) -> None:
+        """Notes that the broker has confirmed these messages."""
+        ...
+
+    def wake(self, most: int, now: datetime) -> list[Stub]:
+        """Queues again what waited until now; returns what to publish."""
+        ...
+
+    def release_backfill(self, window: int, most: int, now: datetime) -> list[Stub]:
+        """Queues received backfill tickets while fewer than ``window`` of them are queued; returns what to publish."""
+        ...
+
+
+class Books(Protocol):
+    """What the ledger believes to be on its way, for comparison with what really is."""
+
+    def take_duty(self, name: str, holder: str, until: datetime, now: datetime) -> bool:
+        """Makes the duty ``holder``'s until then. False while it is somebody else's."""
+        ...
+
+    def drop_duty(self, name: str, holder: str) -> None:
+        """Leaves a duty to whoever wants it next."""
+        ...
+
+    def recall(self, silent_since: datetime, most: int, now: datetime) -> list[Stub]:
+        """Queues again, as new deliveries, running tickets whose worker has not been seen since; what to publish."""
+        ...
+
+    def queued(self, published_before: datetime) -> Mapping[Priority, int]:
+        """How many queued tickets of each priority should lie on the broker since then."""
+        ...
+
+    def suspects(self, priority: Priority, published_before: datetime, after_id: str, most: int) -> list[Stub]:
+        """Some of those, by id: a page that begins after ``after_id``."""
+        ...
+
+    def forget(self, stubs: Sequence[Stub]) -> int:
+        """Takes back that these were published, where they are still queued; the outbox then holds them again."""
+        ...
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    """An API key as it is listed. The key itself is shown once, when it is made, and kept nowhere."""
+
+    id: str
+    tenant: str
+    label: str
+    created_at: datetime
+    revoked_at: datetime | None = None
+
+
+class KeyRing(Protocol):
+    """The API keys. A digest is the SHA-256 of a key in hexadecimal."""
+
+    def add(self, tenant: str, label: str, digest: str, now: datetime) -> Key:
+        """Notes a key by its digest."""
+        ...
+
+    def revoke(self, key_id: str, now: datetime) -> None:
+        """Ends a key; raises NotFound where there is none with that id. One revoked before stays as it was."""
+        ...
+
+    def listed(self) -> list[Key]:
+        """Every key that was ever made, the oldest first."""
+        ...
+
+    def tenant_of(self, digest: str) -> str | None:
+        """Whose key has this digest; None if nobody's or revoked."""
         ...
 
 
@@ -84,14 +166,22 @@ class Broker(Protocol):
         """Puts messages on their priority queues; returns once the broker has confirmed every one."""
         ...
 
+    def held(self) -> Mapping[Priority, int]:
+        """How many messages it holds, queued or leased. A priority for which it cannot tell is left out."""
+        ...
+
     def lost(self, suspects: Sequence[Stub]) -> list[Stub]:
-        """Those of the suspects that the broker certainly no longer holds, queued or leased."""
+        """Those of the suspects that the broker no longer holds, queued or leased."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of its connection."""
         ...
 
 
 class Gate(Protocol):
     """Admission. Pure but for what it remembers of the traffic."""
 
-    def judge(self, ticket: Ticket, now: datetime) -> Verdict:
-        """The verdict on one ticket at the door."""
+    def judge(self, tickets: Sequence[Ticket], now: datetime) -> list[Verdict]:
+        """One verdict a ticket at the door, in order."""
         ...
