@@ -1,0 +1,94 @@
+"""Tickets on their way to the broker, in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from producer.adapters.queueing import STUB_COLUMNS, queue, stub_of
+from schemas.bulk import Bulk
+from schemas.envelope import Stub
+from schemas.ledger import lock, reading, writing
+from schemas.states import State
+from schemas.tables import tickets
+from schemas.ticket import Priority
+
+
+class SqlOutbox:
+    """The relay's side of the ledger."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def unpublished(self, most: int, due_before: datetime) -> list[Stub]:
+        """Queued tickets that are due and whose message is not on the broker yet, the most urgent first."""
+        stubs: list[Stub] = []
+        with reading(self._engine) as connection:
+            for priority in Priority:
+                if len(stubs) < most:
+                    asked = {"rank": priority.rank, "due_before": due_before, "most": most - len(stubs)}
+                    stubs += [stub_of(row) for row in connection.execute(_UNPUBLISHED, asked)]
+        return stubs
+
+    def published(self, stubs: Sequence[Stub], now: datetime) -> None:
+        """Notes that the broker has confirmed these messages."""
+        # In the order of their ids, as workers lock them, so that neither waits for the other.
+        ordered = sorted(stubs, key=lambda stub: stub.id)
+        with writing(self._engine) as connection:
+            _mark(connection, [{"ticket": stub.id, "number": stub.delivery, "at": now} for stub in ordered])
+
+    def wake(self, most: int, now: datetime) -> list[Stub]:
+        """Queues again what waited until now; returns what to publish."""
+        with writing(self._engine) as connection:
+            ids = connection.scalars(_DUE, {"now": now, "most": most}).all()
+            waiting = [row for row in lock(connection, ids).values() if row.state is State.WAITING]
+            return queue(connection, waiting, "its wait is over", now)
+
+    def release_backfill(self, window: int, most: int, now: datetime) -> list[Stub]:
+        """Queues received backfill tickets while fewer than ``window`` of them are queued; returns what to publish."""
+        with writing(self._engine) as connection:
+            room = window - connection.scalars(_BACKFILL_QUEUED, {"most": window}).one()
+            if room <= 0:
+                return []
+            ids = connection.scalars(_HELD_BACK, {"most": min(room, most)}).all()
+            held_back = [row for row in lock(connection, ids).values() if row.state is State.RECEIVED]
+            return queue(connection, held_back, "released from the backfill", now)
+
+
+_UNPUBLISHED = (
+    sa.select(*STUB_COLUMNS)
+    .where(
+        tickets.c.priority == sa.bindparam("rank"),
+        tickets.c.published_at.is_(None),
+        tickets.c.due_at <= sa.bindparam("due_before"),
+        tickets.c.state == State.QUEUED.value,
+    )
+    .order_by(tickets.c.due_at)
+    .limit(sa.bindparam("most"))
+)
+_DUE = (
+    sa.select(tickets.c.id)
+    .where(tickets.c.state == State.WAITING.value, tickets.c.due_at <= sa.bindparam("now"))
+    .order_by(tickets.c.priority, tickets.c.id)
+    .limit(sa.bindparam("most"))
+)
+_HELD_BACK = (
+    sa.select(tickets.c.id)
+    .where(tickets.c.state == State.RECEIVED.value)
+    .order_by(tickets.c.priority, tickets.c.id)
+    .limit(sa.bindparam("most"))
+)
+_BACKFILL_QUEUED = sa.select(sa.func.count()).select_from(
+    sa.select(tickets.c.id)
+    .where(tickets.c.state == State.QUEUED.value, tickets.c.priority == Priority.BACKFILL.rank)
+    .limit(sa.bindparam("most"))
+    .subquery()
+)
+_mark = Bulk(
+    sa.update(tickets)
+    .where(tickets.c.id == sa.bindparam("ticket"), tickets.c.delivery == sa.bindparam("number"))
+    .values(published_at=sa.bindparam("at"))
+)

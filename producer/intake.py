@@ -1,0 +1,107 @@
+"""Intake: what a producer sends becomes a ticket with an id, is judged at the gate, and is written to the ledger.
+
+A ticket is accepted once ``take_in`` has returned its receipt: it is durable then. Publishing comes after.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
+
+import msgspec
+
+from producer.ports import Arrival, Gate, Ledger, Receipt
+from schemas.states import State
+from schemas.ticket import NewTicket, Priority, Ticket
+from schemas.verdict import Action, Verdict
+
+
+class Incoming(msgspec.Struct, frozen=True, kw_only=True):
+    """A ticket as it came to a door.
+
+    Attributes:
+        tenant: whose it is; never taken from what the ticket says.
+        task_id: the Celery task id it came under, if any.
+    """
+
+    ticket: NewTicket
+    tenant: str
+    task_id: str = ""
+
+
+class TurnedAway(msgspec.Struct, frozen=True, kw_only=True):
+    """A ticket that nothing was written for.
+
+    Attributes:
+        retry_after_s: when to send it again; None if it will never do as it is.
+    """
+
+    field: str
+    why: str
+    retry_after_s: float | None = None
+
+
+class Intake:
+    """The one way in, for every door.
+
+    Args:
+        jobs: the names of the jobs that a ticket may ask for.
+        new_id: gives an id that sorts by time.
+    """
+
+    def __init__(self, ledger: Ledger, gate: Gate, jobs: Collection[str], new_id: Callable[[datetime], str]) -> None:
+        self._ledger = ledger
+        self._gate = gate
+        self._jobs = frozenset(jobs)
+        self._new_id = new_id
+
+    def take_in(self, incoming: Sequence[Incoming], now: datetime) -> list[Receipt | TurnedAway]:
+        """What became of each, in order. Those with a receipt are durable.
+
+        Raises:
+            LedgerUnavailable: none of them was taken in.
+        """
+        outcomes: list[Receipt | TurnedAway | None] = [self._refusal(each.ticket) for each in incoming]
+        wanted = [at for at, refused in enumerate(outcomes) if refused is None]
+        tickets = [self._ticket(incoming[at], now) for at in wanted]
+        arrivals: list[Arrival] = []
+        places: list[int] = []
+        for at, ticket, verdict in zip(wanted, tickets, self._gate.judge(tickets, now), strict=True):
+            if verdict.action is Action.THROTTLE:
+                outcomes[at] = _throttled(verdict)
+                continue
+            state = _first_state(verdict, ticket.priority)
+            arrivals.append(Arrival(ticket=ticket, verdict=verdict, state=state, task_id=incoming[at].task_id))
+            places.append(at)
+        if arrivals:
+            for at, receipt in zip(places, self._ledger.accept(arrivals, now), strict=True):
+                outcomes[at] = receipt
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    def _refusal(self, ticket: NewTicket) -> TurnedAway | None:
+        if ticket.job in self._jobs:
+            return None
+        return TurnedAway(field="job", why=f"there is no job {ticket.job!r}; jobs are {', '.join(sorted(self._jobs))}")
+
+    def _ticket(self, incoming: Incoming, now: datetime) -> Ticket:
+        ticket_id = incoming.task_id if _UUID.fullmatch(incoming.task_id) else self._new_id(now)
+        fields = msgspec.structs.asdict(incoming.ticket)
+        fields["external_id"] = incoming.ticket.external_id or incoming.task_id or ticket_id
+        return Ticket(id=ticket_id, tenant=incoming.tenant, received_at=now, **fields)
+
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+def _first_state(verdict: Verdict, priority: Priority) -> State:
+    if verdict.action is Action.REJECT:
+        return State.REJECTED
+    if verdict.action is Action.REVIEW:
+        return State.IN_REVIEW
+    return State.RECEIVED if priority is Priority.BACKFILL else State.QUEUED
+
+
+def _throttled(verdict: Verdict) -> TurnedAway:
+    wait_s = 1.0 if verdict.retry_after_s is None else verdict.retry_after_s
+    return TurnedAway(field="ticket", why="; ".join(verdict.reasons) or "too many tickets", retry_after_s=wait_s)
