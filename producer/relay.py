@@ -1,0 +1,127 @@
+"""From the outbox to the broker, and back again for what the broker lost or a silent worker left behind.
+
+Whatever happens between the two, the ledger knows: a message that is sent twice is harmless, and one that is not
+noted as published is sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from threading import Condition
+
+from producer.ports import Books, Broker, Outbox
+from schemas.envelope import Stub
+from schemas.ticket import Priority
+
+GRACE = timedelta(milliseconds=250)
+"""How long the outbox leaves a due ticket alone: the door that took it in is publishing it in this very moment."""
+
+PAGE = 10_000
+"""Suspects compared with the broker at once."""
+
+
+class Relay:
+    """Publishes what is due. Every method raises BrokerUnavailable or LedgerUnavailable; then it is tried again.
+
+    Args:
+        chunk: messages in one call to the broker, and tickets in one transaction.
+        window: backfill tickets that may be queued at once.
+    """
+
+    def __init__(self, outbox: Outbox, broker: Broker, *, chunk: int, window: int) -> None:
+        self._outbox = outbox
+        self._broker = broker
+        self._chunk = chunk
+        self._window = window
+
+    def hand_over(self, stubs: Sequence[Stub], now: datetime) -> int:
+        """Publishes these, the most urgent first, and notes it; returns how many."""
+        ordered = sorted(stubs, key=lambda stub: stub.priority.rank)
+        for start in range(0, len(ordered), self._chunk):
+            chunk = ordered[start : start + self._chunk]
+            self._broker.publish(chunk)
+            self._outbox.published(chunk, now)
+        return len(ordered)
+
+    def sweep(self, now: datetime) -> int:
+        """One chunk of everything that is due: left over, done waiting, or next of the backfill; returns how many."""
+        count = self.hand_over(self._outbox.unpublished(self._chunk, now - GRACE), now)
+        count += self.hand_over(self._outbox.wake(self._chunk, now), now)
+        return count + self.hand_over(self._outbox.release_backfill(self._window, self._chunk, now), now)
+
+
+class Reconciler:
+    """Compares what the ledger believes with what is. What it finds goes back into the outbox, for the relay.
+
+    Args:
+        silent_after: a worker that has not been seen for so long is gone.
+        lost_after: a message that was published so long ago should be on the broker, or its ticket not queued.
+    """
+
+    def __init__(
+        self, books: Books, broker: Broker, *, chunk: int, silent_after: timedelta, lost_after: timedelta
+    ) -> None:
+        self._books = books
+        self._broker = broker
+        self._chunk = chunk
+        self._silent_after = silent_after
+        self._lost_after = lost_after
+
+    def recall(self, now: datetime) -> int:
+        """Queues again what silent workers were running; returns how many, at most a chunk."""
+        return len(self._books.recall(now - self._silent_after, self._chunk, now))
+
+    def refill(self, now: datetime) -> int:
+        """Puts what the broker has lost back into the outbox; returns how many."""
+        before = now - self._lost_after
+        # The broker first: what is started meanwhile is then missing from the ledger's count, never from the broker's.
+        held = self._broker.held()
+        queued = self._books.queued(before)
+        short = [priority for priority in held if held[priority] < queued.get(priority, 0)]
+        return sum(self._look_through(priority, before) for priority in short)
+
+    def _look_through(self, priority: Priority, before: datetime) -> int:
+        count = 0
+        after_id = ""
+        while page := self._books.suspects(priority, before, after_id, PAGE):
+            lost = self._broker.lost(page)
+            for start in range(0, len(lost), self._chunk):
+                count += self._books.forget(lost[start : start + self._chunk])
+            after_id = page[-1].id
+        return count
+
+
+class Tray:
+    """Where the doors lay what they took in, for the relay's thread to publish without asking the ledger.
+
+    Args:
+        most: stubs it holds. What does not fit is left to the outbox, which has it anyway.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._stubs: list[Stub] = []
+        self._changed = Condition()
+        self._closed = False
+
+    def put(self, stubs: Sequence[Stub]) -> None:
+        """Lays them down and wakes whoever waits."""
+        if not stubs:
+            return
+        with self._changed:
+            self._stubs += stubs[: max(0, self._most - len(self._stubs))]
+            self._changed.notify_all()
+
+    def take(self, wait_s: float) -> list[Stub]:
+        """All that lies there; waits for something for so long, less if the tray is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._stubs or self._closed, wait_s)
+            taken, self._stubs = self._stubs, []
+        return taken
+
+    def close(self) -> None:
+        """Nobody waits here any more."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
