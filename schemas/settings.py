@@ -111,10 +111,12 @@ class RelaySettings(_Section, frozen=True, kw_only=True):
 
 
 class FlowerSettings(_Section, frozen=True, kw_only=True):
-    """Where Flower listens."""
+    """Where Flower listens. ``basic_auth`` is ``user:password``; ``broker_api`` RabbitMQ's management API, for queues."""
 
     host: str = "127.0.0.1"
     port: Port = 5555
+    basic_auth: str = ""
+    broker_api: str = ""
 
 
 class Settings(_Section, frozen=True, kw_only=True):

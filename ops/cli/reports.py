@@ -2,10 +2,77 @@
 
 from __future__ import annotations
 
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
 import typer
+
+from ops.cli.options import Config, Json
+from ops.cli.screen import print_json, print_table, print_text, safe_line
+from schemas.ticket import Priority
+
+if TYPE_CHECKING:
+    from ops.status import Status
 
 PANEL = "Look"
 
 
 def register(app: typer.Typer) -> None:
     """Adds these commands to the command line."""
+    for command in (status,):
+        app.command(rich_help_panel=PANEL)(command)
+
+
+def status(
+    config: Config = None,
+    json: Json = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Again every two seconds, until Ctrl-C.")] = False,
+) -> None:
+    """Show tickets per state and priority, queue depths, workers, and how fast it goes."""
+    from ops.config import open_migrated, read_settings
+    from ops.status import status as status_now
+
+    settings = read_settings(config)
+    ledger = open_migrated(settings.ledger.url)
+    while True:
+        now = status_now(ledger, settings.broker.url, datetime.now(UTC))
+        if watch and not json:
+            print_text("\x1b[H\x1b[2J", end="")
+        if json:
+            print_json(now)
+        else:
+            _tell_status(now)
+        if not watch:
+            return
+        time.sleep(2.0)
+
+
+def _tell_status(now: Status) -> None:
+    names = [priority.value for priority in Priority]
+    print_table(
+        "Tickets",
+        ("state", *names, "all"),
+        [
+            (state, *(by_priority.get(name, 0) for name in names), sum(by_priority.values()))
+            for state, by_priority in now.tickets.items()
+        ],
+    )
+    oldest = "" if now.oldest_queued_s is None else f", the oldest queued waits since {now.oldest_queued_s:,.0f} s"
+    print_text(f"\n{now.settled_per_s:.1f} tickets/s settled over the last minute{oldest}\n")
+    if now.broker is None:
+        print_text(safe_line(now.broker_error))
+    else:
+        held = "" if now.broker.held is None else f", {now.broker.held:,} held by workers"
+        print_table(
+            f"Queues on {now.broker.kind} {now.broker.version}{held}",
+            ("queue", "messages"),
+            now.broker.queues.items(),
+        )
+    print_table(
+        "\nWorkers",
+        ("name", "model", "slots", "last seen"),
+        [(each.name, each.model, each.slots, f"{each.silent_s:.0f} s ago") for each in now.workers],
+    )
+    if now.strays:
+        print_text(f"\n{now.strays:,} stray messages: see `ticketmill dead`")

@@ -23,9 +23,9 @@ PANEL = "Run"
 def register(app: typer.Typer) -> None:
     """Adds these commands to the command line."""
     app.command(rich_help_panel=PANEL)(up)
-    app.command(rich_help_panel=PANEL, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
-        worker
-    )
+    handed_on = {"allow_extra_args": True, "ignore_unknown_options": True}
+    app.command(rich_help_panel=PANEL, context_settings=handed_on)(worker)
+    app.command(rich_help_panel=PANEL)(flower)
 
 
 def up(config: Config = None) -> None:
@@ -52,6 +52,17 @@ def worker(context: typer.Context, config: Config = None) -> None:
     require("worker")
     command = [sys.executable, "-m", "celery", "-A", "workers.app", "worker", *context.args]
     become(command, child_environment(config))
+
+
+def flower(config: Config = None) -> None:
+    """Run Flower: every ticket under its own id, those of the past included. Read-only, on this machine."""
+    from ops.config import open_migrated, read_settings
+    from ops.extras import require
+    from ops.flower import serve_flower
+
+    require("ops")
+    settings = read_settings(config)
+    serve_flower(settings, open_migrated(settings.ledger.url), lambda url: print_text(f"Flower is at {url}"))
 
 
 def become(command: list[str], environment: Mapping[str, str]) -> None:

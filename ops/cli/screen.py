@@ -9,6 +9,9 @@ from typing import Any
 
 import msgspec
 
+PIPE_COLUMNS = 160
+"""Width of a table that no terminal limits."""
+
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _LINE_BREAKS = frozenset("\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
 _UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
@@ -53,9 +56,9 @@ def _steers(one: str) -> bool:
     return one in _BIDI or "\x7f" <= one <= "\x9f"
 
 
-def print_text(text: str) -> None:
+def print_text(text: str, end: str = "\n") -> None:
     """Lines of our own or made safe; colours and markup have no meaning in it."""
-    print(text)
+    print(text, end=end, flush=True)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -64,7 +67,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
     numeric = [True] * len(columns)
@@ -73,7 +76,9 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
         table.add_row(*(Text(safe_text(_shown(cell))) for cell in row))
     for column, right in zip(table.columns, numeric, strict=True):
         column.justify = "right" if right and table.row_count else "left"
-    Console(file=sys.stdout, highlight=False).print(table)
+    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else PIPE_COLUMNS)
+    console.print(Text(title, style="bold"))
+    console.print(table)
 
 
 def _shown(cell: object) -> str:
