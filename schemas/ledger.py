@@ -150,17 +150,30 @@ class Locked:
     worker: str
 
 
+_IDS = sa.bindparam("ids", expanding=True)
+_LOCK_CONVERSATIONS = (
+    sa.select(conversations.c.last_sequence)
+    .where(
+        sa.tuple_(conversations.c.tenant, conversations.c.name).in_(
+            sa.select(tickets.c.tenant, tickets.c.conversation).where(tickets.c.id.in_(_IDS), IN_CONVERSATION)
+        )
+    )
+    .order_by(conversations.c.tenant, conversations.c.name)
+    .with_for_update()
+)
 _LOCKED = sa.select(*(tickets.c[name] for name in Locked.__dataclass_fields__))
 
 
 def lock(connection: Connection, ids: Sequence[str]) -> dict[str, Locked]:
     """Locks these tickets until the transaction ends. Ids that are not in the ledger are left out.
 
-    Locked in the order of their ids, so that two workers never wait for each other.
+    Their conversations are locked before them, as intake locks them, and everything in one order: so two transactions
+    never wait for each other. SQLite's writers come one at a time.
     """
+    if connection.dialect.name == "postgresql":
+        connection.execute(_LOCK_CONVERSATIONS, {"ids": list(ids)})
     rows = connection.execute(
-        _LOCKED.where(tickets.c.id.in_(sa.bindparam("ids", expanding=True))).order_by(tickets.c.id).with_for_update(),
-        {"ids": list(ids)},
+        _LOCKED.where(tickets.c.id.in_(_IDS)).order_by(tickets.c.id).with_for_update(), {"ids": list(ids)}
     )
     return {row.id: replace(Locked(*row), state=State(row.state)) for row in rows}
 
@@ -226,8 +239,8 @@ def history_row(ticket_id: str, before: State | str, after: State, now: datetime
 def lock_conversation(connection: Connection, tenant: str, name: str) -> int:
     """Locks a conversation, made if need be, until the transaction ends; returns its last sequence number.
 
-    Intake (is an earlier ticket still open?) and settlement (is a later one waiting?) both take this lock first,
-    so that neither misses what the other is about to do.
+    Intake (is an earlier ticket still open?) and settlement (is a later one waiting?) both hold this lock when they
+    look, so that neither misses what the other is about to do.
     """
     if connection.dialect.name == "postgresql":
         from sqlalchemy.dialects.postgresql import insert
