@@ -119,6 +119,11 @@ class Scheduler:
         self._waiting: list[Row] = []
         self._rows: list[Row] = []
 
+    @property
+    def free_blocks(self) -> int:
+        """Blocks that nobody holds."""
+        return len(self._free)
+
     def add(self, prefix: tuple[int, ...], tokens: Sequence[int], most_new: int) -> Row:
         """A new row, which waits for blocks. ``tokens`` must not be empty."""
         shared = self._prefixes.setdefault(prefix, Prefix(prefix))

@@ -19,7 +19,7 @@ from workers.engine.memory import host_memory
 from workers.engine.models.directory import Facts, inspected
 from workers.engine.models.packaged import NAME, packaged_model
 from workers.engine.networks import Network, networks_for
-from workers.engine.networks.trial import agrees, sample_tokens
+from workers.engine.networks.trial import tried
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _LOADING_OVERHEAD = 1.2
@@ -59,6 +59,9 @@ def load_model(settings: ModelSettings, home: Path) -> Model:
     logging.disable_progress_bar()
     tokenizer = _tokenizer(name, directory)
     network, config, stops = _network(name, directory, dtype, device)
+    if len(tokenizer) > network.vocabulary:
+        why = f"has a tokenizer of {len(tokenizer)} tokens and weights for {network.vocabulary}"
+        raise ModelRefused(name, why, "Copy the tokenizer that belongs to the weights")
     limits = [config.max_position_embeddings, settings.context, _window(config)]
     return Model(
         name=NAME if name == NAME else directory.name,
@@ -111,13 +114,9 @@ def _network(name: str, directory: Path, dtype: torch.dtype, device: torch.devic
     """The fastest network that gives what transformers gives: each kind is tried on a sample before it serves."""
     for kind in networks_for(_config(name, directory)):
         model = _weights(name, directory, dtype, device)
-        sample = sample_tokens(model.config.vocab_size, device)
-        with torch.inference_mode():
-            expected = model(input_ids=sample[None], use_cache=False).logits[0, -1].float()
-            network = kind(model)
-            if agrees(network, sample, expected):
-                stops: int | list[int] | None = model.generation_config.eos_token_id
-                return network, model.config, stops if isinstance(stops, list) else [] if stops is None else [stops]
+        if network := tried(kind, model):
+            stops: int | list[int] | None = model.generation_config.eos_token_id
+            return network, model.config, stops if isinstance(stops, list) else [] if stops is None else [stops]
     fix = "Use a model of the Llama, Mistral, Qwen2 or Qwen3 family"
     raise ModelRefused(name, "has attention of a kind that cannot be batched here", fix)
 

@@ -17,16 +17,12 @@ class StockNetwork:
     """Slower than a network by hand, and right for many more models."""
 
     def __init__(self, model: Any) -> None:
-        config = model.config.get_text_config(decoder=True)
-        heads: int = config.num_attention_heads
-        size: int = getattr(config, "head_dim", None) or config.hidden_size // heads
-        kv_heads: int = getattr(config, "num_key_value_heads", None) or heads
-        self.shape = KVShape(config.num_hidden_layers, kv_heads, size)
         self.vocabulary: int = model.get_output_embeddings().weight.shape[0]
         AttentionInterface.register(_NAME, _attention)
         AttentionMaskInterface.register(_NAME, _no_mask)
         model.set_attn_implementation(_NAME)
         self._model = model
+        self.shape = self._asked()
 
     def __call__(self, tokens: Tensor, positions: Tensor, wanted: Tensor, attend: Attend) -> Tensor:
         """See `Network`."""
@@ -38,6 +34,19 @@ class StockNetwork:
             ticketmill_attend=attend,
         )
         return answer.logits[0]
+
+    def _asked(self) -> KVShape:
+        """What the model itself says when it is run on one token: configs name their sizes in many ways."""
+        shapes: list[tuple[int, ...]] = []
+
+        def attend(_layer: int, queries: Tensor, pairs: Tensor, _scale: float) -> Tensor:
+            shapes.append(tuple(pairs.shape))
+            return queries.flatten(1)
+
+        zero = torch.zeros(1, dtype=torch.long, device=self._model.device)
+        self(zero, zero, zero, attend)
+        _, heads, size = shapes[0]
+        return KVShape(len(shapes), heads // 2, size)
 
 
 def _no_mask(*_: Any, **__: Any) -> None:
