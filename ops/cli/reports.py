@@ -30,8 +30,9 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Again every two seconds, until Ctrl-C.")] = False,
 ) -> None:
     """Show tickets per state and priority, queue depths, workers, and how fast it goes."""
-    from ops.config import open_migrated, read_settings
     from ops.status import status as status_now
+    from producer.adapters.ledger import open_migrated
+    from producer.adapters.settings_file import read_settings
 
     settings = read_settings(config)
     ledger = open_migrated(settings.ledger.url)

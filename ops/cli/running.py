@@ -30,8 +30,9 @@ def register(app: typer.Typer) -> None:
 
 def up(config: Config = None) -> None:
     """Run everything on this machine: broker, ledger, API and worker. One Ctrl-C stops it all in order."""
-    from ops.config import child_environment, read_settings
+    from ops.config import child_environment
     from ops.embedded import Embedded
+    from producer.adapters.settings_file import read_settings
 
     settings = read_settings(config)
     embedded = Embedded(settings, child_environment(config), _line)
@@ -56,9 +57,10 @@ def worker(context: typer.Context, config: Config = None) -> None:
 
 def flower(config: Config = None) -> None:
     """Run Flower: every ticket under its own id, those of the past included. Read-only, on this machine."""
-    from ops.config import open_migrated, read_settings
     from ops.extras import require
     from ops.flower import serve_flower
+    from producer.adapters.ledger import open_migrated
+    from producer.adapters.settings_file import read_settings
 
     require("ops")
     settings = read_settings(config)

@@ -20,8 +20,8 @@ def register(app: typer.Typer) -> None:
 
 def migrate(config: Config = None) -> None:
     """Bring the ledger's tables to the version that this Ticketmill works with."""
-    from ops.config import read_settings
     from ops.migrate import migrate as bring_up_to_date
+    from producer.adapters.settings_file import read_settings
 
     settings = read_settings(config)
     bring_up_to_date(settings.ledger.url)

@@ -41,8 +41,9 @@ def show(
     json: Json = False,
 ) -> None:
     """Show a ticket's whole history: changes of state, attempts with their batch, and the answer."""
-    from ops.config import open_migrated, read_settings
     from ops.facts import story
+    from producer.adapters.ledger import open_migrated
+    from producer.adapters.settings_file import read_settings
 
     found = story(open_migrated(read_settings(config).ledger.url), ticket)
     if json:
@@ -96,8 +97,9 @@ def answers(
     external_id: Annotated[str | None, typer.Option(help="Only the ticket with this external id.")] = None,
 ) -> None:
     """Print the answers, as they stream from the ledger."""
-    from ops.config import open_migrated, read_settings
     from ops.facts import answered
+    from producer.adapters.ledger import open_migrated
+    from producer.adapters.settings_file import read_settings
 
     ledger = open_migrated(read_settings(config).ledger.url)
     found = answered(ledger, job=job, since=None if since is None else _moment(since), external_id=external_id)
@@ -161,9 +163,10 @@ def dead(
     json: Json = False,
 ) -> None:
     """List the tickets that were given up and the messages that were no ticket, with the reasons."""
-    from ops.config import open_migrated, read_settings
     from ops.facts import dead_tickets, stray_messages
     from ops.facts import stray as stray_message
+    from producer.adapters.ledger import open_migrated
+    from producer.adapters.settings_file import read_settings
 
     ledger = open_migrated(read_settings(config).ledger.url)
     if stray is not None:
