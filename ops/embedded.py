@@ -192,6 +192,13 @@ def answers(path: Path) -> bool:
             return False
 
 
+def free_port() -> int:
+    """A port of this machine that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 def require_free_port(host: str, port: int, setting: str) -> None:
     """Raises Unavailable, naming the setting, if something listens there already."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

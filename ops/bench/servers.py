@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 from ops.bench.report import BenchFailed
 from ops.component import Component
+from ops.embedded import free_port
 
 RABBITMQ = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 """Debian's own script; the one on the path insists on a user of its own."""
@@ -89,13 +90,6 @@ def _running(
     finally:
         server.tell_to_stop(20.0)
         server.wait()
-
-
-def free_port() -> int:
-    """A port of this machine that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def accepts(port: int) -> bool:
