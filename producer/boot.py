@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 from sqlalchemy.engine import Engine
+from starlette.applications import Starlette
 
 from producer.adapters.books import SqlBooks
 from producer.adapters.brokers import open_broker
+from producer.adapters.clock import utc_now
 from producer.adapters.key_ring import SqlKeyRing
 from producer.adapters.ledger import SqlLedger, new_id, open_migrated
 from producer.adapters.outbox import SqlOutbox
+from producer.duties import Duty, ReconcilerTurns, RelayTurns
 from producer.intake import Intake
 from producer.policy.gate import OpenGate
-from producer.relay import Reconciler, Relay
+from producer.relay import Reconciler, Relay, Tray
+from producer.routine import Routine
+from producer.web.app import make_app
 from schemas.settings import Settings
 
 SILENT_LEASES = 2
 """Leases that a worker may miss before its tickets are queued again."""
+
+DUTY_LASTS = timedelta(seconds=5)
+"""How long the duties of a process that died wait for another."""
+
+TRAY_CHUNKS = 40
+"""Chunks that the doors may be ahead of the relay; what is beyond that is left to its sweep."""
+
+ROUTINE_GRACE_S = 10.0
+"""How long each routine may take to end."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +71,28 @@ class Producer:
         self.engine.dispose()
 
 
+@dataclass(frozen=True)
+class Floor:
+    """What the serving process runs: an application, and routines beside it."""
+
+    app: Starlette
+    tray: Tray
+    routines: Sequence[Routine]
+
+    def start(self) -> None:
+        """Begins the routines."""
+        for routine in self.routines:
+            routine.start()
+
+    def stop(self) -> None:
+        """Ends them, once the application has taken in its last ticket."""
+        for routine in self.routines:
+            routine.stop()
+        self.tray.close()
+        for routine in self.routines:
+            routine.join(ROUTINE_GRACE_S)
+
+
 def open_producer(settings: Settings) -> Producer:
     """Everything, over the ledger that the settings name.
 
@@ -69,3 +109,29 @@ def open_producer(settings: Settings) -> Producer:
         keys=SqlKeyRing(engine),
         intake=Intake(ledger, OpenGate(), settings.all_jobs(), new_id),
     )
+
+
+def open_floor(producer: Producer) -> Floor:
+    """The serving process's parts, not started yet."""
+    settings = producer.settings
+    books = SqlBooks(producer.engine)
+    holder = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+    tray = Tray(TRAY_CHUNKS * settings.relay.chunk)
+    relaying = RelayTurns(
+        tray,
+        producer.relay(),
+        Duty(books, "relay", holder, DUTY_LASTS),
+        utc_now,
+        timedelta(seconds=settings.relay.interval),
+        settings.relay.chunk,
+    )
+    reconciling = ReconcilerTurns(
+        producer.reconciler(),
+        Duty(books, "reconciler", holder, DUTY_LASTS + timedelta(seconds=settings.relay.reconcile_interval)),
+        utc_now,
+        timedelta(seconds=settings.relay.reconcile_interval),
+    )
+    relay = Routine("relay", relaying.turn, relaying.last)
+    reconciler = Routine("reconciler", reconciling.turn, reconciling.last)
+    app = make_app(settings.http, producer.intake, producer.ledger, producer.keys, tray, lambda: relay.trouble)
+    return Floor(app=app, tray=tray, routines=(relay, reconciler))

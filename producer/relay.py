@@ -50,6 +50,10 @@ class Relay:
         count += self.hand_over(self._outbox.wake(self._chunk, now), now)
         return count + self.hand_over(self._outbox.release_backfill(self._window, self._chunk, now), now)
 
+    def close(self) -> None:
+        """Lets go of the broker."""
+        self._broker.close()
+
 
 class Reconciler:
     """Compares what the ledger believes with what is. What it finds goes back into the outbox, for the relay.
@@ -90,6 +94,10 @@ class Reconciler:
                 count += self._books.forget(lost[start : start + self._chunk])
             after_id = page[-1].id
         return count
+
+    def close(self) -> None:
+        """Lets go of the broker."""
+        self._broker.close()
 
 
 class Tray:

@@ -45,9 +45,12 @@ class SqlBooks:
 
     def recall(self, silent_since: datetime, most: int, now: datetime) -> list[Stub]:
         """Queues again, as new deliveries, running tickets whose worker has not been seen since; what to publish."""
-        with writing(self._engine) as connection:
+        with reading(self._engine) as connection:
             found = connection.execute(_LEFT_RUNNING, {"silent_since": silent_since, "most": most})
             worker_of = {row.id: row.worker for row in found}
+        if not worker_of:
+            return []
+        with writing(self._engine) as connection:
             left = [
                 row
                 for row in lock(connection, list(worker_of)).values()

@@ -42,20 +42,23 @@ class SqlOutbox:
 
     def wake(self, most: int, now: datetime) -> list[Stub]:
         """Queues again what waited until now; returns what to publish."""
-        with writing(self._engine) as connection:
+        with reading(self._engine) as connection:
             ids = connection.scalars(_DUE, {"now": now, "most": most}).all()
-            waiting = [row for row in lock(connection, ids).values() if row.state is State.WAITING]
-            return queue(connection, waiting, "its wait is over", now)
+        return self._queue(ids, State.WAITING, "its wait is over", now)
 
     def release_backfill(self, window: int, most: int, now: datetime) -> list[Stub]:
         """Queues received backfill tickets while fewer than ``window`` of them are queued; returns what to publish."""
-        with writing(self._engine) as connection:
+        with reading(self._engine) as connection:
             room = window - connection.scalars(_BACKFILL_QUEUED, {"most": window}).one()
-            if room <= 0:
-                return []
-            ids = connection.scalars(_HELD_BACK, {"most": min(room, most)}).all()
-            held_back = [row for row in lock(connection, ids).values() if row.state is State.RECEIVED]
-            return queue(connection, held_back, "released from the backfill", now)
+            ids = connection.scalars(_HELD_BACK, {"most": min(room, most)}).all() if room > 0 else []
+        return self._queue(ids, State.RECEIVED, "released from the backfill", now)
+
+    def _queue(self, ids: Sequence[str], state: State, reason: str, now: datetime) -> list[Stub]:
+        if not ids:
+            return []  # found by reading alone: the way to write stays free for those who come in
+        with writing(self._engine) as connection:
+            rows = [row for row in lock(connection, ids).values() if row.state is state]
+            return queue(connection, rows, reason, now)
 
 
 _UNPUBLISHED = (

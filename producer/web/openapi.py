@@ -1,0 +1,67 @@
+"""The OpenAPI document, made from the same types that the handlers decode and encode."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from producer.web.replies import JSON, NDJSON, Refusal
+from producer.web.tickets import Accepted, Found, LineVerdict
+from schemas.answer import TicketView
+from schemas.ticket import NewTicket
+
+
+@cache
+def document() -> dict[str, Any]:
+    """OpenAPI 3.1."""
+    types = (NewTicket, Accepted, LineVerdict, TicketView, Found, Refusal)
+    references, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    new, accepted, verdict, view, found, refusal = references
+    refused = {"description": "What is at fault, and why", "content": {JSON: {"schema": refusal}}}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Ticketmill", "version": "1"},
+        "paths": {
+            "/v1/tickets": {
+                "post": {
+                    "summary": "Send one ticket, or one a line as NDJSON, each line with a verdict of its own",
+                    "requestBody": {"required": True, "content": {JSON: {"schema": new}, NDJSON: {"schema": new}}},
+                    "responses": {
+                        "202": _answer("A new ticket: durable, and on its way", accepted),
+                        "200": {
+                            "description": "A ticket that was here before, or a verdict for each line",
+                            "content": {JSON: {"schema": view}, NDJSON: {"schema": verdict}},
+                        },
+                        "default": refused,
+                    },
+                },
+                "get": {
+                    "summary": "Find tickets by external id",
+                    "parameters": [_parameter("external_id", "query", True), _parameter("source", "query", False)],
+                    "responses": {"200": _answer("Every revision, the newest first", found), "default": refused},
+                },
+            },
+            "/v1/tickets/{ticket_id}": {
+                "get": {
+                    "summary": "A ticket and, once it is answered, its answer",
+                    "parameters": [_parameter("ticket_id", "path", True)],
+                    "responses": {"200": _answer("The ticket", view), "default": refused},
+                }
+            },
+        },
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "bearerFormat": "tm_..."}},
+        },
+        "security": [{"key": []}],
+    }
+
+
+def _answer(description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"description": description, "content": {JSON: {"schema": schema}}}
+
+
+def _parameter(name: str, place: str, required: bool) -> dict[str, Any]:
+    return {"name": name, "in": place, "required": required, "schema": {"type": "string"}}

@@ -1,0 +1,50 @@
+"""What the API says: JSON in one shape for every answer, and for every refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+
+
+class Problem(Exception):
+    """A request that cannot be served as it is.
+
+    Args:
+        field: what is at fault: a field of the ticket, a header, a query parameter, or ``body``.
+    """
+
+    def __init__(self, status: int, field: str, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(f"{field}: {message}")
+        self.status = status
+        self.field = field
+        self.message = message
+        self.headers = dict(headers or {})
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """What is wrong, and with what."""
+
+    field: str
+    message: str
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """The body of every answer from 400 on."""
+
+    error: Fault
+
+
+def reply(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A JSON answer."""
+    return Response(msgspec.json.encode(content), status, headers, media_type=JSON)
+
+
+def refusal(problem: Problem) -> Response:
+    """The answer to a request that cannot be served."""
+    return reply(Refusal(Fault(problem.field, problem.message)), problem.status, problem.headers)
