@@ -9,7 +9,9 @@ from typing import Any
 
 import msgspec
 from kombu.connection import Connection
+from kombu.exceptions import KombuError
 
+from producer.adapters.brokers import is_redis
 from schemas.errors import BrokerUnavailable
 from schemas.keys import LEASES
 from schemas.queues import INLET, QUEUES
@@ -42,12 +44,12 @@ def broker_facts(url: str) -> BrokerFacts:
     """Asks the broker at ``url``.
 
     Raises:
+        SettingRefused: the URL is of no broker that we speak to.
         BrokerUnavailable: it cannot be reached, or refuses us.
     """
-    with _connected(url) as connection:
-        if connection.transport.driver_type == "redis":
-            return _of_redis(connection.default_channel.client)
-        return _of_rabbitmq(connection)
+    redis = is_redis(url)
+    with _connected(url, redis) as connection:
+        return _of_redis(connection.default_channel.client) if redis else _of_rabbitmq(connection)
 
 
 def _of_redis(client: Any) -> BrokerFacts:
@@ -86,18 +88,16 @@ def _depth(connection: Any, queue: str) -> int:
 
 
 @contextmanager
-def _connected(url: str) -> Generator[Any]:
+def _connected(url: str, redis: bool) -> Generator[Any]:
+    options = {"socket_connect_timeout": ANSWER_WITHIN_S, "socket_timeout": ANSWER_WITHIN_S} if redis else {}
     # Typed as Any: kombu has no complete types.
-    connection: Any = Connection(url, connect_timeout=ANSWER_WITHIN_S)
-    if connection.transport.driver_type == "redis":
-        connection.transport_options = {"socket_connect_timeout": ANSWER_WITHIN_S, "socket_timeout": ANSWER_WITHIN_S}
+    connection: Any = Connection(url, connect_timeout=ANSWER_WITHIN_S, transport_options=options)
     try:
-        if connection.transport.driver_type != "redis":
-            connection.connect()
+        connection.ensure_connection(max_retries=1)
         yield connection
-    except (*connection.connection_errors, *connection.channel_errors, OSError) as error:
-        why = " ".join(str(error).split()) or type(error).__name__
-        fix = "Check broker.url, and that the broker runs"
+    except (KombuError, *connection.connection_errors, *connection.channel_errors, OSError) as error:
+        why = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        fix = "Run `ticketmill up`, or set broker.url" if "+socket:" in url else "Check broker.url and that it runs"
         raise BrokerUnavailable(f"broker {connection.as_uri()}", why, fix) from None
     finally:
         connection.release()

@@ -20,7 +20,7 @@ PANEL = "Look"
 
 def register(app: typer.Typer) -> None:
     """Adds these commands to the command line."""
-    for command in (status,):
+    for command in (status, doctor):
         app.command(rich_help_panel=PANEL)(command)
 
 
@@ -77,3 +77,18 @@ def _tell_status(now: Status) -> None:
     )
     if now.strays:
         print_text(f"\n{now.strays:,} stray messages: see `ticketmill dead`")
+
+
+def doctor(config: Config = None, json: Json = False) -> None:
+    """Check broker, ledger, model, versions, disk and workers; say what to fix. Changes nothing."""
+    from ops.doctor import Level, examine
+
+    findings = list(examine(config, datetime.now(UTC)))
+    failed = any(each.level is Level.FAIL for each in findings)
+    if json:
+        print_json({"healthy": not failed, "findings": findings})
+    else:
+        for each in findings:
+            fix = f". {each.fix}" if each.fix else ""
+            print_text(f"{each.level.upper():<5}{safe_line(each.what + ': ' + each.says + fix)}")
+    raise typer.Exit(int(failed))

