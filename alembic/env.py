@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import context
 from sqlalchemy.engine import Connection
 
-from ops.config import read_settings
+from producer.adapters.settings_file import read_settings
 from schemas.ledger import open_ledger
 from schemas.tables import metadata
 
