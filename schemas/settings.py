@@ -111,7 +111,7 @@ class RelaySettings(_Section, frozen=True, kw_only=True):
 
 
 class FlowerSettings(_Section, frozen=True, kw_only=True):
-    """Where Flower listens. ``basic_auth`` is ``user:password``; ``broker_api`` RabbitMQ's management API, for queues."""
+    """``basic_auth``: ``user:password``; ``broker_api``: the URL of RabbitMQ's management API, for its queues."""
 
     host: str = "127.0.0.1"
     port: Port = 5555
