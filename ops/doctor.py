@@ -111,7 +111,7 @@ def _home(settings: Settings, _now: datetime) -> Findings:
     yield Finding(level, "disk", f"{free / 1e9:.1f} GB free at {there}", fix)
 
 
-def _ledger(settings: Settings, _now: datetime) -> Findings:
+def _ledger(settings: Settings, now: datetime) -> Findings:
     ledger = open_migrated(settings.ledger.url)
     with writing(ledger) as connection:
         connection.execute(sa.update(tickets).values(reason=tickets.c.reason).where(sa.false()))
@@ -119,6 +119,7 @@ def _ledger(settings: Settings, _now: datetime) -> Findings:
     yield Finding(Level.OK, "ledger", f"{place(ledger).removeprefix('ledger ')}, reachable, migrated, writable")
     if ledger.dialect.name == "postgresql":
         yield _age("PostgreSQL", serving, OLDEST_POSTGRESQL)
+    yield from _life(ledger, settings, now)
 
 
 def _broker(settings: Settings, _now: datetime) -> Findings:
@@ -165,8 +166,7 @@ def _model(what: str, model: ModelSettings, home: Path) -> Finding:
     return Finding(Level.OK, what, f"{directory}, {facts.parameters / 1e6:,.0f} million parameters")
 
 
-def _running(settings: Settings, now: datetime) -> Findings:
-    ledger: Engine = open_migrated(settings.ledger.url)
+def _life(ledger: Engine, settings: Settings, now: datetime) -> Findings:
     with reading(ledger) as connection:
         seen = connection.execute(sa.select(workers.c.name, workers.c.seen_at)).all()
         stray_count = connection.execute(sa.select(sa.func.count()).select_from(strays)).scalar_one()
@@ -187,5 +187,4 @@ _CHECKS: dict[str, Callable[[Settings, datetime], Findings]] = {
     "ledger": _ledger,
     "broker": _broker,
     "model": _models,
-    "workers": _running,
 }
