@@ -11,21 +11,31 @@ system by then. A power cut can take its last second; the ledger, which syncs ev
 
 from __future__ import annotations
 
+import math
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from importlib.metadata import files
 from pathlib import Path
 from threading import Event
 
+import sqlalchemy as sa
+
 from ops import extras, home
 from ops.component import Component
+from ops.local_key import local_key
+from ops.sockets import accepts, pongs, require_free_port
 from schemas.errors import TicketmillError, Unavailable
+from schemas.ledger import open_ledger, reading
 from schemas.settings import Settings, embedded_broker_url
+from schemas.tables import workers
+
+SERVE = [sys.executable, "-m", "producer.serve"]
+WORKER = [sys.executable, "-m", "celery", "-A", "workers.app", "worker"]
 
 BROKER_READY_S = 120.0
 """A broker reads its whole append-only file before it answers."""
@@ -55,6 +65,10 @@ class Part:
 class Embedded:
     """Starts the parts, keeps them alive, and stops them in order.
 
+    Attributes:
+        key: the API key in ``home``, once ``start`` has returned.
+        key_is_new: it was made by this start.
+
     Args:
         environment: for the children: ours, with the settings file's place in it.
         log: called with a part's name and each line that it writes, on threads of ours.
@@ -67,11 +81,20 @@ class Embedded:
         self._lock = -1
         self._asked_to_stop = Event()
         self._parts: list[Part] = []
+        self._began = datetime.now(UTC)
+        self.key = ""
+        self.key_is_new = False
+
+    @property
+    def home(self) -> str:
+        """Where it keeps what it keeps."""
+        return self._settings.home
 
     @property
     def api_url(self) -> str:
         """Where the API listens."""
-        return f"http://{self._settings.http.host}:{self._settings.http.port}"
+        host = self._settings.http.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self._settings.http.port}"
 
     def start(self) -> None:
         """Starts every part; returns once the broker answers and the others are on their way.
@@ -89,20 +112,39 @@ class Embedded:
             from ops.migrate import migrate
 
             migrate(settings.ledger.url)
+        self.key, self.key_is_new = local_key(folder, settings.ledger.url)
         if broker_is_ours:
             self._launch(Part("broker", broker_command(folder)))
             self._wait_for_broker(folder / "broker.sock")
-        self._launch(Part("api", [sys.executable, "-m", "ops.cli", "serve"]))
-        self._launch(Part("worker", [sys.executable, "-m", "ops.cli", "worker"]))
+        self._launch(Part("api", SERVE))
+        self._launch(Part("worker", WORKER))
 
-    def watch(self) -> None:
-        """Keeps the parts alive until ``ask_to_stop``.
+    def watch(self, for_s: float = math.inf) -> bool:
+        """Keeps the parts alive until ``ask_to_stop``, or for so long; returns whether it was asked to stop.
 
         Raises:
             PartFailed: one of them cannot be kept alive.
         """
-        while not self._asked_to_stop.wait(0.2):
+        deadline = time.monotonic() + for_s
+        while time.monotonic() < deadline:
             self.check(time.monotonic())
+            if self._asked_to_stop.wait(min(0.2, for_s)):
+                return True
+        return self._asked_to_stop.is_set()
+
+    def api_is_up(self) -> bool:
+        """The API answers."""
+        return accepts(self._settings.http.host, self._settings.http.port)
+
+    def worker_is_up(self) -> bool:
+        """A worker that began after us has its model loaded, and says so in the ledger."""
+        ledger = open_ledger(self._settings.ledger.url)
+        try:
+            with reading(ledger) as connection:
+                began = sa.select(sa.func.count()).where(workers.c.started_at >= self._began)
+                return connection.execute(began).scalar_one() > 0
+        finally:
+            ledger.dispose()
 
     def check(self, now: float) -> None:
         """Brings back what has ended since the last look. ``now``: monotonic seconds."""
@@ -144,7 +186,7 @@ class Embedded:
 
     def _wait_for_broker(self, path: Path) -> None:
         deadline = time.monotonic() + BROKER_READY_S
-        while not answers(path):
+        while not pongs(path):
             running = self._parts[0].running
             if running is None or running.exit_code is not None or time.monotonic() > deadline:
                 raise PartFailed("the broker did not start; its last lines say why")
@@ -178,33 +220,3 @@ def broker_command(folder: Path) -> list[str]:
         "loglevel": "notice",
     }
     return [str(program.locate()), *(word for name, value in options.items() for word in (f"--{name}", value))]
-
-
-def answers(path: Path) -> bool:
-    """Whether a Redis-protocol server behind this socket has its data in memory and takes commands."""
-    with socket.socket(socket.AF_UNIX) as link:
-        link.settimeout(1.0)
-        try:
-            link.connect(str(path))
-            link.sendall(b"PING\r\n")
-            return link.recv(7) == b"+PONG\r\n"
-        except OSError:
-            return False
-
-
-def free_port() -> int:
-    """A port of this machine that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def require_free_port(host: str, port: int, setting: str) -> None:
-    """Raises Unavailable, naming the setting, if something listens there already."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            raise Unavailable(f"{host}:{port}", error.strerror or "cannot be used", f"Set {setting}") from None

@@ -13,11 +13,12 @@ from tempfile import TemporaryDirectory
 
 from ops.bench.report import BenchFailed
 from ops.component import Component
-from ops.embedded import free_port
+from ops.sockets import accepts, free_port
 
 RABBITMQ = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 """Debian's own script; the one on the path insists on a user of its own."""
 
+HOST = "127.0.0.1"
 READY_S = 60.0
 
 
@@ -36,10 +37,10 @@ def redis_server(program: str) -> Generator[str]:
     """A Redis with its append-only file on; gives its URL."""
     with TemporaryDirectory(prefix="ticketmill-bench-") as folder:
         port = free_port()
-        command = [program, "--bind", "127.0.0.1", "--port", str(port), "--dir", folder, "--save", ""]
+        command = [program, "--bind", HOST, "--port", str(port), "--dir", folder, "--save", ""]
         # A listener that falls behind must not be cut off: a lost event would fail the run.
         command += ["--appendonly", "yes", "--client-output-buffer-limit", "pubsub 0 0 0"]
-        with _running("redis", command, os.environ, lambda: accepts(port)):
+        with _running("redis", command, os.environ, lambda: accepts(HOST, port)):
             yield f"redis://127.0.0.1:{port}/0"
 
 
@@ -66,9 +67,9 @@ def rabbitmq_server(program: str) -> Generator[str]:
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(place / "enabled_plugins"),
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
         }
-        epmd = [shutil.which("epmd") or "epmd", "-port", str(ports["epmd"]), "-address", "127.0.0.1"]
+        epmd = [shutil.which("epmd") or "epmd", "-port", str(ports["epmd"]), "-address", HOST]
         with (
-            _running("epmd", epmd, environment, lambda: accepts(ports["epmd"])),
+            _running("epmd", epmd, environment, lambda: accepts(HOST, ports["epmd"])),
             _running("rabbitmq", [program], environment, lambda: speaks_amqp(ports["amqp"])),
         ):
             yield f"amqp://guest:guest@127.0.0.1:{ports['amqp']}//"
@@ -90,13 +91,6 @@ def _running(
     finally:
         server.tell_to_stop(20.0)
         server.wait()
-
-
-def accepts(port: int) -> bool:
-    """Somebody listens there."""
-    with socket.socket() as probe:
-        probe.settimeout(1.0)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def speaks_amqp(port: int) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ops.cli.options import Config
-from ops.cli.screen import print_text, safe_line
+from ops.cli.screen import print_text, safe_text
 
 if TYPE_CHECKING:
     from ops.embedded import Embedded
@@ -23,6 +23,7 @@ PANEL = "Run"
 def register(app: typer.Typer) -> None:
     """Adds these commands to the command line."""
     app.command(rich_help_panel=PANEL)(up)
+    app.command(rich_help_panel=PANEL)(serve)
     handed_on = {"allow_extra_args": True, "ignore_unknown_options": True}
     app.command(rich_help_panel=PANEL, context_settings=handed_on)(worker)
     app.command(rich_help_panel=PANEL)(flower)
@@ -34,25 +35,51 @@ def up(config: Config = None) -> None:
     from ops.embedded import Embedded
     from producer.adapters.settings_file import read_settings
 
-    settings = read_settings(config)
-    embedded = Embedded(settings, child_environment(config), _line)
+    embedded = Embedded(read_settings(config), child_environment(config), _line)
     stop_on_signals(embedded)
     try:
         embedded.start()
+        _say_hello(embedded)
         embedded.watch()
+        _line("up", "stopping: the worker finishes what runs; Ctrl-C again to hurry")
     finally:
-        print_text("stopping: the worker finishes what runs; Ctrl-C again to hurry")
         embedded.stop()
+
+
+def _say_hello(embedded: Embedded) -> None:
+    while not embedded.api_is_up():
+        if embedded.watch(for_s=0.1):
+            return
+    _line("up", f"the API is at {embedded.api_url}")
+    where = f"{embedded.home}/key"
+    if embedded.key_is_new:
+        _line("up", f"your API key, shown this once and kept in {where}: {embedded.key}")
+    _line("up", "try, in another terminal:")
+    _line("up", f"""  curl -s {embedded.api_url}/v1/tickets -H "Authorization: Bearer $(cat {where})" \\""")
+    _line("up", """       -H 'Content-Type: application/json' -d '{"body": "Where is my parcel?"}'""")
+    _line("up", "  ticketmill status; ticketmill answers; ticketmill flower")
+    while not embedded.worker_is_up():
+        if embedded.watch(for_s=0.2):
+            return
+    _line("up", "the worker is ready")
+
+
+def serve(config: Config = None) -> None:
+    """Run the HTTP API, the relay, the reconciler and the inlet: `python -m producer.serve`."""
+    from ops.config import child_environment
+    from ops.embedded import SERVE
+
+    become(SERVE, child_environment(config))
 
 
 def worker(context: typer.Context, config: Config = None) -> None:
     """Run a worker: `celery -A workers.app worker`. What follows the command is handed on to Celery."""
     from ops.config import child_environment
+    from ops.embedded import WORKER
     from ops.extras import require
 
     require("worker")
-    command = [sys.executable, "-m", "celery", "-A", "workers.app", "worker", *context.args]
-    become(command, child_environment(config))
+    become([*WORKER, *context.args], child_environment(config))
 
 
 def flower(config: Config = None) -> None:
@@ -83,7 +110,7 @@ def stop_on_signals(embedded: Embedded) -> None:
         signal.signal(number, stop)
 
 
-_COLOURS = {"broker": "35", "api": "36", "worker": "32"}
+_COLOURS = {"up": "1", "broker": "35", "api": "36", "worker": "32"}
 _one_at_a_time = threading.Lock()
 
 
@@ -92,4 +119,4 @@ def _line(part: str, text: str) -> None:
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         name = f"\x1b[{_COLOURS.get(part, '0')}m{name}\x1b[0m"
     with _one_at_a_time:
-        print(f"{name} | {safe_line(text)}", flush=True)
+        print(f"{name} | {safe_text(text)}", flush=True)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from ops.embedded import free_port
+from ops.sockets import free_port
 from producer.adapters.settings_file import read_mapping, settings_file
 from schemas.settings import ENV_PREFIX, Settings, load_settings
 from schemas.ticket import NewTicket, decode_new_ticket

@@ -12,8 +12,8 @@ from typing import Any
 
 from sqlalchemy.engine import Engine
 
-from ops.embedded import require_free_port
 from ops.flower.past import past_events
+from ops.sockets import require_free_port
 from schemas.errors import SettingRefused
 from schemas.queues import INLET, QUEUES
 from schemas.settings import Settings
