@@ -17,11 +17,20 @@ class OverContext(StrEnum):
     REFUSE = "refuse"
 
 
+class Example(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A ticket and the answer it should get, shown to the model before the real one; small models need some."""
+
+    body: str
+    subject: str = ""
+    answer: str | dict[str, Any]
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a ticket becomes a prompt, and what shape its answer has.
 
     Attributes:
         system: the system message: the same for every ticket of the job, so that it is computed once.
+        examples: shown as earlier turns of the talk, through the same template; computed once with the system message.
         template: the user message; ``{subject}``, ``{body}``, ``{language}``, ``{customer}`` and ``{region}`` are
             filled in as data: braces and chat-template tokens inside a ticket stay text.
         answer_schema: JSON Schema the answer must satisfy; None for free text.
@@ -31,6 +40,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """
 
     system: str
+    examples: tuple[Example, ...] = ()
     template: str = "{subject}\n\n{body}"
     answer_schema: dict[str, Any] | None = None
     max_new_tokens: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 160
