@@ -7,7 +7,7 @@ with a tokenizer that has no special tokens: ``<|im_end|>`` in a ticket is ten c
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from string import Formatter
 from typing import Any, NamedTuple
 
@@ -22,6 +22,10 @@ _STAND_IN = "\ue000the message goes here\ue001"
 _GAP = "\n[…]\n"
 _LEAST_ROOM = 32
 """Tokens a ticket's text must be left with, or the job makes no sense with this model."""
+
+
+_Message = dict[str, str]
+"""``role`` and ``content``, as chat templates take them."""
 
 
 class Prompt(NamedTuple):
@@ -53,7 +57,7 @@ class Prompts:
             SettingRefused: its template names an unknown field, or its system message leaves a ticket no room.
         """
         pieces = _pieces(name, job.template)
-        before, after = self._around(job.system)
+        before, after = self._around(job.system, _shown(job, pieces))
         prefix = tuple(self._trusted.encode(before, add_special_tokens=False).ids)
         tail = self._trusted.encode(after, add_special_tokens=False).ids
         room = self._context - len(prefix) - len(tail) - job.max_new_tokens
@@ -80,17 +84,18 @@ class Prompts:
             tail_start += 1
         return ids[:head_end] + self._gap + ids[tail_start:], True
 
-    def _around(self, system: str) -> tuple[str, str]:
+    def _around(self, system: str, shown: list[_Message]) -> tuple[str, str]:
         """The template's text before and after the message."""
-        message = {"role": "user", "content": _STAND_IN}
+        talk = [*shown, {"role": "user", "content": _STAND_IN}]
         try:
-            whole = self._render([{"role": "system", "content": system}, message])
+            whole = self._render([{"role": "system", "content": system}, *talk])
         except Exception:  # noqa: BLE001 - some templates know no system role and raise whatever they like
-            whole = self._render([{"role": "user", "content": f"{system}\n\n{_STAND_IN}"}])
+            talk[0] = {"role": "user", "content": f"{system}\n\n{talk[0]['content']}"}
+            whole = self._render(talk)
         before, _, after = whole.rpartition(_STAND_IN)
         return before, after
 
-    def _render(self, messages: list[dict[str, str]]) -> str:
+    def _render(self, messages: list[_Message]) -> str:
         return self._template.apply_chat_template(
             messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
         )
@@ -117,7 +122,7 @@ class JobPrompts:
         Raises:
             OverTheContext: it is too long and the job says ``refuse``.
         """
-        message, body = _filled(self._pieces, ticket)
+        message, body = _filled(self._pieces, {field: str(getattr(ticket, field)) for field in _FIELDS})
         tokens, cut = self._prompts.fitted(message, body, self._room)
         if cut and self._job.over_context is OverContext.REFUSE:
             raise OverTheContext(f"its text is over the {self._room} tokens that the model has room for")
@@ -139,11 +144,23 @@ def _pieces(name: str, template: str) -> list[str]:
     return pieces
 
 
-def _filled(pieces: Sequence[str], ticket: Ticket) -> tuple[str, tuple[int, int]]:
+def _shown(job: Job, pieces: Sequence[str]) -> list[_Message]:
+    """The job's examples as turns. A JSON answer is written as the grammar would have it: without blanks."""
+    shown: list[_Message] = []
+    for example in job.examples:
+        message, _ = _filled(pieces, {"subject": example.subject, "body": example.body})
+        answer = example.answer
+        if not isinstance(answer, str):
+            answer = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+        shown += [{"role": "user", "content": message}, {"role": "assistant", "content": answer}]
+    return shown
+
+
+def _filled(pieces: Sequence[str], fields: Mapping[str, str]) -> tuple[str, tuple[int, int]]:
     """The message, and where in it the body lies (first and last + 1 character)."""
     message, body = "", (0, 0)
     for at, piece in enumerate(pieces):
-        text = str(getattr(ticket, piece)) if at % 2 else piece
+        text = fields.get(piece, "") if at % 2 else piece
         if at % 2 and piece == "body":
             body = len(message), len(message) + len(text)
         message += text
