@@ -96,13 +96,14 @@ class RunningBatch:
     def drop(self, ticket_ids: frozenset[str]) -> None:
         """Forgets rows."""
         for row in [row for row, slot in self._rows.items() if slot.ticket_id in ticket_ids]:
+            self._runner.wipe(row.blocks)
             self._remove(row)
         self._ended = [each for each in self._ended if each.ticket_id not in ticket_ids]
 
     def clear(self) -> None:
         """Forgets every row, and every prefix, whose keys and values may be half written."""
         self._rows, self._ended = {}, []
-        self._scheduler.clear()
+        self._runner.wipe(self._scheduler.clear())
 
     def _allowed(self, picking: list[Any]) -> dict[Row, Allowed]:
         slots = ((row, self._rows[row].constraint) for row in picking)

@@ -25,6 +25,12 @@ class Runner:
         self._dtype, self._device = dtype, device
 
     @torch.inference_mode()
+    def wipe(self, blocks: Sequence[int]) -> None:
+        """Zeroes the blocks of rows that leave in an unknown state: numbers that are not finite would spread."""
+        if blocks:
+            self._cache.wipe(torch.tensor(blocks, device=self._device))
+
+    @torch.inference_mode()
     def run(self, chunks: Sequence[Chunk], allowed: Mapping[Row, Allowed]) -> list[tuple[Row, int | None]]:
         """Computes the chunks and picks the likeliest next token of every row that is complete.
 
@@ -44,6 +50,6 @@ class Runner:
         picked: list[tuple[Row, int | None]] = []
         for row, token, sound in zip(rows, tokens.tolist(), best.isfinite().tolist(), strict=True):
             if not sound:
-                self._cache.wipe(torch.tensor(row.blocks, device=self._device))
+                self.wipe(row.blocks)
             picked.append((row, token if sound else None))
         return picked

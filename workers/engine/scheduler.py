@@ -167,10 +167,12 @@ class Scheduler:
         self._free.give(row.blocks)
         row.blocks = []
 
-    def clear(self) -> None:
-        """Forgets every row and every prefix."""
+    def clear(self) -> list[int]:
+        """Forgets every row and every prefix; returns the blocks that they held."""
+        held = [block for of in (*self._rows, *self._prefixes.values()) for block in of.blocks]
         self._prefixes, self._waiting, self._rows = {}, [], []
         self._free = FreeBlocks(self._free.count)
+        return held
 
     def drop_idle_prefixes(self) -> int:
         """Gives back the blocks of prefixes that no row needs; returns how many blocks."""
