@@ -13,12 +13,16 @@ from sqlalchemy.engine import Engine
 from starlette.applications import Starlette
 
 from producer.adapters.books import SqlBooks
-from producer.adapters.brokers import open_broker
-from producer.adapters.clock import utc_now
+from producer.adapters.brokers import is_redis, open_broker
+from producer.adapters.celery_results import CeleryResults
+from producer.adapters.clock import pause, utc_now
 from producer.adapters.key_ring import SqlKeyRing
 from producer.adapters.ledger import SqlLedger, new_id, open_migrated
 from producer.adapters.outbox import SqlOutbox
+from producer.adapters.rabbitmq_inlet import RabbitInlet
+from producer.adapters.redis_inlet import RedisInlet
 from producer.duties import Duty, ReconcilerTurns, RelayTurns
+from producer.inlet import InletTurns
 from producer.intake import Intake
 from producer.policy.gate import OpenGate
 from producer.relay import Reconciler, Relay, Tray
@@ -132,6 +136,27 @@ def open_floor(producer: Producer) -> Floor:
         timedelta(seconds=settings.relay.reconcile_interval),
     )
     relay = Routine("relay", relaying.turn, relaying.last)
-    reconciler = Routine("reconciler", reconciling.turn, reconciling.last)
+    routines = [relay, Routine("reconciler", reconciling.turn, reconciling.last)]
+    if settings.inlet.enabled:
+        inlet = _inlet_turns(producer, tray, Duty(books, "inlet", holder, DUTY_LASTS))
+        routines.append(Routine("inlet", inlet.turn, inlet.last))
     app = make_app(settings.http, producer.intake, producer.ledger, producer.keys, tray, lambda: relay.trouble)
-    return Floor(app=app, tray=tray, routines=(relay, reconciler))
+    return Floor(app=app, tray=tray, routines=routines)
+
+
+def _inlet_turns(producer: Producer, tray: Tray, duty: Duty) -> InletTurns:
+    settings = producer.settings
+    url = settings.broker.url
+    redis = is_redis(url)
+    return InletTurns(
+        RedisInlet(url, pause) if redis else RabbitInlet(url),
+        producer.intake,
+        producer.ledger,
+        CeleryResults(settings.broker.result_backend),
+        tray,
+        tenant=settings.inlet.tenant,
+        chunk=settings.relay.chunk,
+        clock=utc_now,
+        # RabbitMQ shares messages out among those who ask; a Redis list is read by one at a time.
+        mine=duty.mine if redis else lambda _: True,
+    )

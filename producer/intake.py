@@ -23,11 +23,13 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         tenant: whose it is; never taken from what the ticket says.
         task_id: the Celery task id it came under, if any.
+        not_before: when it may be worked on at the earliest.
     """
 
     ticket: NewTicket
     tenant: str
     task_id: str = ""
+    not_before: datetime | None = None
 
 
 class TurnedAway(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +74,10 @@ class Intake:
                 outcomes[at] = _throttled(verdict)
                 continue
             state = _first_state(verdict, ticket.priority)
-            arrivals.append(Arrival(ticket=ticket, verdict=verdict, state=state, task_id=incoming[at].task_id))
+            came = incoming[at]
+            arrivals.append(
+                Arrival(ticket=ticket, verdict=verdict, state=state, task_id=came.task_id, not_before=came.not_before)
+            )
             places.append(at)
         if arrivals:
             for at, receipt in zip(places, self._ledger.accept(arrivals, now), strict=True):

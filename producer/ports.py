@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
-from schemas.answer import TicketView
+from schemas.answer import Answer, TicketView
 from schemas.envelope import Stub
 from schemas.states import State
 from schemas.ticket import Priority, Ticket
@@ -24,12 +24,14 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         state: where it begins: queued, in_review, rejected, or received (a backfill ticket that is held back).
         task_id: the Celery task id it came under, if any, so that ``AsyncResult`` finds its answer.
+        not_before: when it may be published at the earliest.
     """
 
     ticket: Ticket
     verdict: Verdict
     state: State
     task_id: str = ""
+    not_before: datetime | None = None
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,6 +178,51 @@ class Broker(Protocol):
 
     def close(self) -> None:
         """Lets go of its connection."""
+        ...
+
+
+class RawMessage(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A Celery message from the inlet, taken apart but not understood.
+
+    Attributes:
+        headers: its application headers, or None if it is no Celery message at all: ``body`` is then all there was.
+        content_type, content_encoding, compression: what its sender says of ``body``.
+        token: the inlet's own handle.
+    """
+
+    headers: dict[str, Any] | None
+    body: bytes
+    content_type: str = ""
+    content_encoding: str = ""
+    compression: str = ""
+    token: Any = None
+
+
+class Inlet(Protocol):
+    """The queue of raw Celery messages. A message stays there until it is done. Raises BrokerUnavailable."""
+
+    def receive(self, most: int, wait_s: float) -> list[RawMessage]:
+        """Up to ``most`` messages, the oldest first; waits for some for about so long."""
+        ...
+
+    def done(self, messages: Sequence[RawMessage]) -> None:
+        """Removes all that the last ``receive`` gave."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of its connection."""
+        ...
+
+
+class Results(Protocol):
+    """Where Celery callers look for what became of their task. What cannot be stored is logged, and holds nobody up."""
+
+    def answered(self, task_id: str, answer: Answer) -> None:
+        """``AsyncResult(task_id).get()`` gives the answer."""
+        ...
+
+    def failed(self, task_id: str, reason: str) -> None:
+        """``AsyncResult(task_id).get()`` raises, with this reason."""
         ...
 
 

@@ -7,6 +7,7 @@
     │   └── SettingRefused  bad configuration: names the setting and how to mend it
     ├── NotFound            nothing under that id for this tenant
     ├── ForbiddenMove       a change of state that the state machine does not know
+    ├── NotAnswered         a ticket that was given up
     ├── ModelRefused        a model that cannot serve: says what to do
     └── Unavailable         a part that we need does not answer
         ├── BrokerUnavailable
@@ -56,6 +57,10 @@ class ForbiddenMove(TicketmillError):
         self.ticket_id = ticket_id
         self.before = before
         self.after = after
+
+
+class NotAnswered(TicketmillError):
+    """A ticket was given up; a Celery program that waits for its result gets this with the reason."""
 
 
 class ModelRefused(TicketmillError):

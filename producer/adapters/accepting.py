@@ -55,9 +55,9 @@ _insert_aliases = inserting(aliases)
 def _write(connection: Connection, fresh: dict[int, Arrival], receipts: list[Receipt], now: datetime) -> None:
     rows: list[dict[str, Any]] = []
     for (at, arrival), spot in zip(fresh.items(), places(connection, list(fresh.values())), strict=True):
-        due = arrival.state is State.QUEUED and spot.head
-        rows.append(_row(arrival, receipts[at].reason, spot.sequence, now if due else None))
-        if due:
+        due_at = max(now, arrival.not_before or now) if arrival.state is State.QUEUED and spot.head else None
+        rows.append(_row(arrival, receipts[at].reason, spot.sequence, due_at))
+        if due_at == now:
             receipts[at] = msgspec.structs.replace(receipts[at], stub=_stub(arrival.ticket))
     # The same order for all who write, so that two of them never wait for each other's unique keys.
     rows.sort(key=lambda row: (row["tenant"], row["source"], row["external_id"], row["revision"]))

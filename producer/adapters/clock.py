@@ -14,3 +14,8 @@ def utc_now() -> datetime:
 def monotonic_s() -> float:
     """Seconds since some fixed moment, for waits."""
     return time.monotonic()
+
+
+def pause(seconds: float) -> None:
+    """Does nothing for so long."""
+    time.sleep(seconds)

@@ -89,7 +89,7 @@ class RedisServer:
     """A client for the server at a broker's URL, made as Celery makes its own; its errors in our words."""
 
     def __init__(self, url: str) -> None:
-        self._connection = Connection(url, transport_options=TIMEOUTS)
+        self._url = url
         self._channel: Any = None
 
     @contextmanager
@@ -97,7 +97,7 @@ class RedisServer:
         """Raises BrokerUnavailable for whatever goes wrong with the server inside."""
         try:
             if self._channel is None:
-                self._channel = self._connection.channel()
+                self._channel = Connection(self._url, transport_options=TIMEOUTS).channel()
             yield Redis(connection_pool=self._channel.pool)
         except (RedisError, OSError) as error:
             why = " ".join(str(error).split()) or type(error).__name__
@@ -110,12 +110,13 @@ class RedisServer:
     @property
     def place(self) -> str:
         """Its URL without the password."""
-        return self._connection.as_uri()
+        return Connection(self._url).as_uri()
 
     def close(self) -> None:
         """Lets go of every connection; the next use makes new ones."""
-        self._channel = None
-        self._connection.release()
+        if self._channel is not None:
+            self._channel.connection.client.release()
+            self._channel = None
 
 
 def _stubs(messages: Any) -> Iterator[Stub]:
