@@ -48,8 +48,8 @@ def serve(settings: Settings) -> None:
     producer = open_producer(settings)
     try:
         with _listening(settings.http) as listener:
-            _check_exposure(settings.http, listener, producer)
             floor = open_floor(producer)
+            _check_exposure(settings.http, listener, producer)
             floor.start()
             try:
                 _answer(floor, listener)
