@@ -52,6 +52,15 @@ def broker_facts(url: str) -> BrokerFacts:
         return _of_redis(connection.default_channel.client) if redis else _of_rabbitmq(connection)
 
 
+def depth(url: str, queue: str, *, empty: bool = False) -> int:
+    """Messages that wait in one queue. ``empty`` takes them away afterwards: for benchmarks, on brokers of theirs."""
+    with _connected(url, is_redis(url)) as connection:
+        waiting = _depth(connection, queue)
+        if empty and waiting:
+            connection.default_channel.queue_purge(queue)
+    return waiting
+
+
 def _of_redis(client: Any) -> BrokerFacts:
     told: dict[str, Any] = client.info()
     asked = time.time()

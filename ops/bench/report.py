@@ -58,6 +58,18 @@ def median_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
     return round(median(one / other for one, other in zip(ours, theirs, strict=True)), 3)
 
 
+def measured(broker: str, way: str, number: int, messages: int, seconds: float) -> Row:
+    """One run as a row."""
+    return {
+        "broker": broker,
+        "way": way,
+        "round": number,
+        "messages": messages,
+        "seconds": round(seconds, 4),
+        "per_s": round(messages / seconds, 1),
+    }
+
+
 def _cpu_name() -> str:
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:

@@ -20,7 +20,7 @@ PANEL = "Look"
 
 def register(app: typer.Typer) -> None:
     """Adds these commands to the command line."""
-    for command in (status, doctor):
+    for command in (status, doctor, bench):
         app.command(rich_help_panel=PANEL)(command)
 
 
@@ -47,6 +47,35 @@ def status(
         if not watch:
             return
         time.sleep(2.0)
+
+
+def bench(
+    name: Annotated[str, typer.Argument(help="Which: enqueue or drain.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Under a minute: for a look, not for the record.")] = False,
+    redis_url: Annotated[str, typer.Option(help="Use this Redis, which must be empty, not a private one.")] = "",
+    rabbitmq_url: Annotated[str, typer.Option(help="Use this RabbitMQ, which must be empty, not a private one.")] = "",
+    json: Json = False,
+) -> None:
+    """Measure Ticketmill against plain Celery, on private brokers, in the same run."""
+    from ops.bench import NAMES, run_bench
+    from ops.extras import require
+    from schemas.errors import Refused
+
+    if name not in NAMES:
+        raise Refused("name", f"{name!r} is none of {', '.join(NAMES)}")
+    require("worker")
+
+    def note(line: str) -> None:
+        print_text(line, stderr=True)
+
+    report = run_bench(name, quick=quick, redis_url=redis_url, rabbitmq_url=rabbitmq_url, note=note)
+    if json:
+        print_json(report)
+        return
+    print_table("Runs", tuple(report.rows[0]) if report.rows else (), [tuple(row.values()) for row in report.rows])
+    print_table("\nFigures", ("", ""), report.figures.items())
+    for left_out in report.left_out:
+        print_text(f"left out: {left_out}")
 
 
 def _tell_status(now: Status) -> None:
