@@ -37,6 +37,10 @@ from schemas.tables import workers
 SERVE = [sys.executable, "-m", "producer.serve"]
 WORKER = [sys.executable, "-m", "celery", "-A", "workers.app", "worker"]
 
+# Celery warns root of brokers that others can write to; ours takes nobody else. Its banner says nothing new here.
+_ROOT_IS_FINE = "ignore:You're running the worker with superuser privileges:UserWarning"
+_QUIET_WORKER = [sys.executable, "-W", _ROOT_IS_FINE, "-m", "celery", "--quiet", *WORKER[3:], "--loglevel", "INFO"]
+
 BROKER_READY_S = 120.0
 """A broker reads its whole append-only file before it answers."""
 
@@ -117,7 +121,7 @@ class Embedded:
             self._launch(Part("broker", broker_command(folder)))
             self._wait_for_broker(folder / "broker.sock")
         self._launch(Part("api", SERVE))
-        self._launch(Part("worker", WORKER))
+        self._launch(Part("worker", _QUIET_WORKER if broker_is_ours else WORKER))
 
     def watch(self, for_s: float = math.inf) -> bool:
         """Keeps the parts alive until ``ask_to_stop``, or for so long; returns whether it was asked to stop.
@@ -217,6 +221,6 @@ def broker_command(folder: Path) -> list[str]:
         "appendfsync": "everysec",
         "save": "",
         "maxmemory-policy": "noeviction",
-        "loglevel": "notice",
+        "loglevel": "warning",
     }
     return [str(program.locate()), *(word for name, value in options.items() for word in (f"--{name}", value))]

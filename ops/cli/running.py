@@ -115,6 +115,8 @@ _one_at_a_time = threading.Lock()
 
 
 def _line(part: str, text: str) -> None:
+    if not text.strip():
+        return
     name = f"{part:<6}"
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         name = f"\x1b[{_COLOURS.get(part, '0')}m{name}\x1b[0m"

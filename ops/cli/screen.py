@@ -56,9 +56,9 @@ def _steers(one: str) -> bool:
     return one in _BIDI or "\x7f" <= one <= "\x9f"
 
 
-def print_text(text: str, end: str = "\n") -> None:
+def print_text(text: str, end: str = "\n", stderr: bool = False) -> None:
     """Lines of our own or made safe; colours and markup have no meaning in it."""
-    print(text, end=end, flush=True)
+    print(text, end=end, flush=True, file=sys.stderr if stderr else sys.stdout)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -67,7 +67,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(columns))
     for column in columns:
         table.add_column(column, overflow="fold")
     numeric = [True] * len(columns)

@@ -63,6 +63,12 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
         return sum(self.states.get(state.value, 0) for state in FINAL)
 
     @property
+    def settled_per_s(self) -> float:
+        """Tickets settled a second, from the first to the last so far."""
+        spent_s = (self.settled[-1] - self.settled[0]).total_seconds() if self.settled else 0.0
+        return len(self.settled) / spent_s if spent_s else 0.0
+
+    @property
     def batch_size(self) -> int:
         """Slots in use when the last ticket ended; 0 before the first."""
         return self.stays[-1].batch_size if self.stays else 0
@@ -120,14 +126,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 def summary(seen: Progress, expected: int, began: datetime, now: datetime, home: str, config: str) -> Summary:
     """The figures of a run that began then and ended now."""
-    working_s = (seen.settled[-1] - seen.settled[0]).total_seconds() if seen.settled else 0.0
     answered = seen.states.get(State.ANSWERED.value, 0)
     return Summary(
         all_final=seen.final == seen.total == expected,
         tickets=seen.states,
         seconds=(now - began).total_seconds(),
         first_answer_s=(seen.settled[0] - began).total_seconds() if answered else None,
-        tickets_per_s=len(seen.settled) / working_s if working_s else 0.0,
+        tickets_per_s=seen.settled_per_s,
         p50_s=quantile(seen.waits_s, 0.50),
         p95_s=quantile(seen.waits_s, 0.95),
         largest_batch=max((stay.batch_size for stay in seen.stays), default=0),
