@@ -20,8 +20,11 @@ from schemas.ticket import Name
 from schemas.units import Bytes, Seconds, Share
 
 ENV_PREFIX = "TICKETMILL_"
-ENV_RESERVED = frozenset({"TICKETMILL_CONFIG", "TICKETMILL_DATA", "TICKETMILL_KEY", "TICKETMILL_URL"})
-"""Variables that are no settings: the file's place, the test data's place, and a client's key and server."""
+ENV_RESERVED = frozenset(
+    {"TICKETMILL_CONFIG", "TICKETMILL_DATA", "TICKETMILL_DEBUG", "TICKETMILL_KEY", "TICKETMILL_URL"}
+)
+"""Variables that are no settings: the file's place, the test data's, whether to show tracebacks, a client's key and
+server."""
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -32,105 +35,140 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class BrokerSettings(_Section, frozen=True, kw_only=True):
-    """``url``: ``redis://``, ``rediss://``, ``redis+socket://`` or ``amqp://``, ``amqps://``; empty: the broker that
-    ``ticketmill up`` runs under ``home``."""
+    """The message broker: Redis, Valkey or RabbitMQ."""
 
     url: str = ""
+    """``redis://``, ``rediss://``, ``redis+socket://``, ``amqp://``, ``amqps://``; empty: ``up``'s own, in ``home``."""
     result_backend: str = ""
+    """A Celery result backend, for callers who wait with ``AsyncResult``; empty: none."""
 
 
 class LedgerSettings(_Section, frozen=True, kw_only=True):
-    """``url``: ``sqlite:///path`` or ``postgresql://user:password@host/database``; empty: a file under ``home``."""
+    """The database that remembers every ticket: SQLite or PostgreSQL."""
 
     url: str = ""
+    """``sqlite:///path`` or ``postgresql://user:password@host/database``; empty: a SQLite file in ``home``."""
 
 
 class BatchSettings(_Section, frozen=True, kw_only=True):
     """How the number of slots follows what memory and latency allow. See docs/decisions on batch size."""
 
     policy: Literal["fixed", "printed", "mended"] = "mended"
+    """The rule. ``mended`` is the one to use, ``printed`` its literal form, ``fixed`` holds ``start``."""
     start: Count = 8
+    """Slots to begin with."""
     cap: Count | None = None
+    """The most slots; empty: 32 on a device of 80 GB or more, else 16."""
     memory_share: Share = Share(0.9)
+    """Over this share of the device's memory the slots are halved."""
     memory_share_to_grow: Share = Share(0.7)
+    """Under this share they may grow."""
     p95: Seconds = Seconds(1.0)
+    """Where a step of the engine takes longer than this at its 95th percentile, two slots fewer."""
     qps_to_grow: Annotated[float, msgspec.Meta(gt=0)] = 1000.0
+    """Tickets a second over which they grow."""
     largest_step: Count = 4
+    """The most slots added or taken at once; halving is not bound by it."""
     cool_down: Seconds = Seconds(30.0)
+    """Time between two changes."""
 
 
 class WorkerSettings(_Section, frozen=True, kw_only=True):
-    """``lease`` is how long a reserved ticket stays this worker's without renewal; it is renewed while it works."""
+    """What a worker does with the tickets that it takes."""
 
     engine: Literal["local", "noop"] = "local"
+    """``noop`` answers with nothing at once: for benchmarks and tests."""
     batch: BatchSettings = BatchSettings()
     lease: Seconds = Seconds(30.0)
+    """How long a reserved ticket stays this worker's without renewal; it is renewed while it works."""
     grace: Seconds = Seconds(120.0)
+    """What a worker that is told to stop may take to finish what runs."""
     most_starts: Count = 4
+    """Times a ticket may be begun before it is given up: one that kills its worker must not kill them all."""
 
 
 class ModelSettings(_Section, frozen=True, kw_only=True):
-    """``path`` is a directory, or ``smollm2-135m-instruct`` for the model from its package."""
+    """A model on this machine."""
 
     path: str = "smollm2-135m-instruct"
+    """A directory, or ``smollm2-135m-instruct`` for the model from its package."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """``auto``: bfloat16 where the device computes it natively."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    """``auto``: cuda if there is one."""
     threads: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Processor threads that compute; 0: as many as make sense here."""
     context: Annotated[int, msgspec.Meta(ge=64)] | None = None
+    """Longest prompt and answer together, in tokens; empty: what the model was made for."""
 
 
 class HttpSettings(_Section, frozen=True, kw_only=True):
-    """``host`` stays on this machine until told otherwise; every call needs a key wherever it listens."""
+    """The HTTP API."""
 
     host: str = "127.0.0.1"
+    """Stays on this machine until told otherwise; every call needs a key wherever it listens."""
     port: Port = 8040
+    """Of the API."""
     largest_body: Bytes = Bytes(8_000_000)
+    """Of one request."""
     most_lines: Count = 10_000
+    """Tickets in one request."""
 
 
 class InletSettings(_Section, frozen=True, kw_only=True):
-    """``tenant``: whose tickets raw Celery messages become. Who can write to the broker is trusted with that one."""
+    """Raw Celery messages, sent by any Celery program to the queue ``ticketmill.inlet``."""
 
     enabled: bool = True
+    """Whether raw Celery messages are taken in."""
     tenant: Name = "default"
+    """Whose tickets they become. Who can write to the broker is trusted with that tenant."""
 
 
 class BackfillSettings(_Section, frozen=True, kw_only=True):
-    """``window``: how many backfill tickets lie in the queue at once; the rest wait in the ledger."""
+    """Tickets of the past, answered when nothing else is to be done."""
 
     window: Count = 1000
+    """How many backfill tickets lie in the queue at once; the rest wait in the ledger."""
 
 
 class RelaySettings(_Section, frozen=True, kw_only=True):
     """How the outbox is emptied and how a broker that lost messages is refilled."""
 
     chunk: Count = 500
+    """Messages in one call to the broker, and tickets in one transaction."""
     interval: Seconds = Seconds(0.5)
+    """Between two looks at the outbox."""
     reconcile_interval: Seconds = Seconds(5.0)
+    """Between two comparisons of ledger and broker."""
     lost_after: Seconds = Seconds(30.0)
+    """A message published so long ago that is neither on the broker nor begun is published again."""
 
 
 class FlowerSettings(_Section, frozen=True, kw_only=True):
-    """``basic_auth``: ``user:password``; ``broker_api``: the URL of RabbitMQ's management API, for its queues."""
+    """The monitor for Celery that ``ticketmill flower`` runs."""
 
     host: str = "127.0.0.1"
+    """Where Flower listens; beyond this machine only with ``basic_auth``."""
     port: Port = 5555
+    """Of Flower."""
     basic_auth: str = ""
+    """``user:password``."""
     broker_api: str = ""
+    """URL of RabbitMQ's management API, so that Flower can show its queues."""
 
 
 class Settings(_Section, frozen=True, kw_only=True):
-    """Everything that can be set.
-
-    ``home`` holds what Ticketmill keeps on disk: models, the embedded broker and ledger. An absolute path or ``~/...``.
-    """
+    """Everything that can be set."""
 
     home: str = "~/.ticketmill"
+    """What Ticketmill keeps on disk: models, the embedded broker and ledger. An absolute path, or ``~/...``."""
     broker: BrokerSettings = BrokerSettings()
     ledger: LedgerSettings = LedgerSettings()
     worker: WorkerSettings = WorkerSettings()
     models: dict[str, ModelSettings] = msgspec.field(default_factory=lambda: {"default": ModelSettings()})
+    """By name; a job names the one it wants."""
     jobs: dict[str, Job] = {}
+    """Your own, by name; one called like a shipped job takes its place."""
     http: HttpSettings = HttpSettings()
     inlet: InletSettings = InletSettings()
     backfill: BackfillSettings = BackfillSettings()
