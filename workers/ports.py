@@ -11,7 +11,7 @@ import msgspec
 from schemas.answer import Answer
 from schemas.envelope import Stub
 from schemas.job import Job
-from schemas.outcome import Outcome
+from schemas.outcome import Answered, Dead, Outcome
 from schemas.ticket import Ticket
 
 
@@ -35,6 +35,18 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     newer: bool = False
     headers: bytes = b""
     body: bytes = b""
+
+
+class Clock(Protocol):
+    """Reads clocks, so that nothing else has to."""
+
+    def utc_now(self) -> datetime:
+        """The time as it is stored: aware, UTC."""
+        ...
+
+    def monotonic_s(self) -> float:
+        """Seconds that only grow, for how long things took."""
+        ...
 
 
 class Loop(Protocol):
@@ -84,12 +96,52 @@ class Transport(Protocol):
         ...
 
     def credit(self, most: int) -> None:
-        """How many a reserve may ask for from now on: a broker that pushes then keeps so many of each queue here."""
+        """How many a reserve may ask for from now on: a broker that pushes sends so many a queue, and none before."""
         ...
 
     def wait(self, ready: Callable[[], None]) -> None:
-        """Has ``ready`` called once, on the consumer thread, when there may be work. Never polls hot."""
+        """Has ``ready`` called, on the consumer thread, when there may be work. Never polls hot."""
         ...
+
+    def close(self) -> None:
+        """Takes and rings no more. What is held stays leased where leases outlive connections, or goes back."""
+        ...
+
+
+class Monitor(Protocol):
+    """Tells whoever watches what becomes of tickets. Called by the consumer thread alone; never raises."""
+
+    def reserved(self, stubs: Sequence[Stub]) -> None:
+        """They are ours now."""
+        ...
+
+    def entered(self, ticket_ids: Sequence[str]) -> None:
+        """They are in slots."""
+        ...
+
+    def settled(self, settlements: Sequence[Settlement]) -> None:
+        """Their outcomes are in the ledger."""
+        ...
+
+    def forgotten(self, ticket_ids: Sequence[str]) -> None:
+        """They are not ours any more, and nothing became of them here."""
+        ...
+
+    def flush(self) -> None:
+        """Sends what was told since the last time."""
+        ...
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """A ticket to be marked running.
+
+    Attributes:
+        lost: begin it only if it was lost no more often than this: each time, a worker that had begun it ended without
+            a word. One that was lost may be what ended them, and must not begin beside tickets that were not.
+    """
+
+    delivery: Delivery
+    lost: int = 0
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,11 +150,13 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         start: counts how often it began, and so fences the commit of its outcome.
         tries: the same, without the times that it was given back untouched.
+        lost: times that it began and nobody knows how it ended.
     """
 
     ticket: Ticket
     start: int
     tries: int
+    lost: int
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,10 +177,14 @@ class Committed(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         settled: ids of the tickets whose outcome counted. A lost lease's outcome does not.
         started: what now runs here, by ticket id. A stale or repeated message's ticket is not in it.
+        lost: what was lost more often than its start allowed, and did not begin: how often, by ticket id.
+        aliases: the other Celery task ids that settled tickets' answers are asked for by, if anybody stores results.
     """
 
-    settled: frozenset[str]
-    started: Mapping[str, Started]
+    settled: frozenset[str] = frozenset()
+    started: Mapping[str, Started] = {}
+    lost: Mapping[str, int] = {}
+    aliases: Mapping[str, Sequence[str]] = {}
 
 
 class Ledger(Protocol):
@@ -136,7 +194,7 @@ class Ledger(Protocol):
     """
 
     def commit(
-        self, settlements: Sequence[Settlement], deliveries: Sequence[Delivery], worker: str, now: datetime
+        self, settlements: Sequence[Settlement], starts: Sequence[Start], worker: str, now: datetime
     ) -> Committed:
         """Settles the outcomes of one batch and marks the queued tickets of the next one running, together."""
         ...
@@ -145,12 +203,16 @@ class Ledger(Protocol):
         """Keeps messages that are no ticket, bytes and all, for a person to look at."""
         ...
 
-    def aliases(self, ticket_ids: Sequence[str]) -> Mapping[str, list[str]]:
-        """The other Celery task ids that these tickets' answers are asked for by."""
-        ...
-
     def beat(self, worker: str, slots: int, model: str, now: datetime) -> None:
         """Says that this worker lives. The tickets of one that has gone quiet are queued again."""
+        ...
+
+
+class Results(Protocol):
+    """Where Celery programs look for answers."""
+
+    def store(self, outcomes: Mapping[str, Answered | Dead]) -> None:
+        """Stores them by Celery task id. Never raises: the ledger has the answer whatever becomes of this."""
         ...
 
 

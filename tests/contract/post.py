@@ -107,9 +107,8 @@ class Taker:
         self.hub = Hub()
         if not url.startswith("redis"):
             self.connection.transport.register_with_event_loop(self.connection.connection, self.hub)
-        self.transport: Transport = open_transport(
-            self.connection, queues, credit=credit, lease_s=lease_s, loop=self.hub
-        )
+        self.transport: Transport = open_transport(self.connection, queues, lease_s, self.hub)
+        self.transport.credit(credit)
         self.rings = 0
 
     def take(self, most: int, seconds: float = 20.0) -> list[Delivery]:

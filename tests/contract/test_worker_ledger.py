@@ -13,11 +13,11 @@ from schemas.envelope import Stub
 from schemas.errors import LedgerUnavailable
 from schemas.ledger import reading, writing
 from schemas.outcome import Answered, Dead, Outcome, Parked, Retry, Returned
-from schemas.tables import aliases, strays, workers
+from schemas.tables import aliases, strays, tickets, workers
 from tests.contract.tickets import NOON, delivery_of, put, row, rows_of, states
 from tests.ground.ledgers import TestLedger
 from workers.adapters.ledger import SqlLedger
-from workers.ports import Delivery, Settlement
+from workers.ports import Delivery, Settlement, Start
 
 ME, OTHER = "celery@here#1", "celery@there#2"
 LATER = NOON + timedelta(seconds=5)
@@ -41,14 +41,18 @@ def settlement(stub: Stub, outcome: Outcome, start: int = 1) -> Settlement:
     )
 
 
+def start_of(stub: Stub, *, redelivered: bool = False, lost: int = 9) -> Start:
+    return Start(delivery=delivery_of(stub, redelivered=redelivered), lost=lost)
+
+
 def start(worker: SqlLedger, *stubs: Stub, who: str = ME, redelivered: bool = False) -> list[str]:
-    deliveries = [delivery_of(each, redelivered=redelivered) for each in stubs]
-    return list(worker.commit([], deliveries, who, NOON).started)
+    starts = [start_of(each, redelivered=redelivered) for each in stubs]
+    return list(worker.commit([], starts, who, NOON).started)
 
 
 def test_a_queued_ticket_runs_and_comes_with_its_text(ledger: TestLedger, worker: SqlLedger) -> None:
     (stub,) = put(ledger.engine, body="Wo ist mein Paket? 我的包裹在哪里")
-    started = worker.commit([], [delivery_of(stub)], ME, NOON).started[stub.id]
+    started = worker.commit([], [start_of(stub)], ME, NOON).started[stub.id]
     assert (started.ticket.body, started.start, started.tries) == ("Wo ist mein Paket? 我的包裹在哪里", 1, 1)
     now = row(ledger.engine, stub.id)
     assert (now["state"], now["worker"], now["starts"]) == ("running", ME, 1)
@@ -79,7 +83,7 @@ def test_a_redelivered_message_takes_a_running_ticket_over_and_fences_its_first_
     (stub,) = put(ledger.engine)
     start(worker, stub, who=OTHER)
     assert start(worker, stub) == []
-    taken = worker.commit([], [delivery_of(stub, redelivered=True)], ME, NOON).started[stub.id]
+    taken = worker.commit([], [start_of(stub, redelivered=True)], ME, NOON).started[stub.id]
     assert (taken.start, taken.tries) == (2, 2)
     assert worker.commit([settlement(stub, Answered(ANSWER))], [], OTHER, LATER).settled == frozenset()
     assert worker.commit([settlement(stub, Answered(ANSWER), start=1)], [], ME, LATER).settled == frozenset()
@@ -138,16 +142,32 @@ def test_being_given_back_is_no_try(ledger: TestLedger, worker: SqlLedger) -> No
     (stub,) = put(ledger.engine)
     for delivery in (1, 2, 3):
         stub = msgspec.structs.replace(stub, delivery=delivery)
-        started = worker.commit([], [delivery_of(stub)], ME, NOON).started[stub.id]
+        started = worker.commit([], [start_of(stub)], ME, NOON).started[stub.id]
         assert (started.start, started.tries) == (delivery, 1)
         worker.commit([settlement(stub, Returned("told to stop"), start=delivery)], [], ME, NOON)
+
+
+def test_what_was_lost_more_often_than_allowed_does_not_begin(ledger: TestLedger, worker: SqlLedger) -> None:
+    lost, failed, fresh = put(ledger.engine, 3)
+    start(worker, lost, failed, who=OTHER)
+    retry = Retry(LATER, "bad answer")
+    worker.commit([settlement(failed, retry)], [], OTHER, NOON)
+    with writing(ledger.engine) as connection:
+        connection.execute(sa.update(tickets).where(tickets.c.id == failed.id).values(state="queued"))
+    first = worker.commit([], [start_of(each, redelivered=True, lost=0) for each in (lost, failed, fresh)], ME, NOON)
+    assert set(first.started) == {failed.id, fresh.id}
+    assert (first.started[failed.id].tries, first.started[failed.id].lost) == (2, 0)
+    assert first.lost == {lost.id: 1}
+    assert row(ledger.engine, lost.id)["worker"] == OTHER
+    second = worker.commit([], [start_of(lost, redelivered=True, lost=1)], ME, NOON)
+    assert (second.started[lost.id].start, second.started[lost.id].lost) == (2, 1)
 
 
 def test_one_transaction_settles_a_batch_and_starts_the_next(ledger: TestLedger, worker: SqlLedger) -> None:
     first, second = put(ledger.engine, 40), put(ledger.engine, 40)
     start(worker, *first)
     done = worker.commit(
-        [settlement(each, Answered(ANSWER)) for each in first], [delivery_of(each) for each in second], ME, LATER
+        [settlement(each, Answered(ANSWER)) for each in first], [start_of(each) for each in second], ME, LATER
     )
     assert done.settled == {each.id for each in first}
     assert set(done.started) == {each.id for each in second}
@@ -158,7 +178,7 @@ def test_a_ticket_given_back_and_delivered_anew_in_one_batch(ledger: TestLedger,
     (stub,) = put(ledger.engine)
     start(worker, stub)
     anew = msgspec.structs.replace(stub, delivery=2)
-    done = worker.commit([settlement(stub, Returned("lost"))], [delivery_of(anew)], ME, LATER)
+    done = worker.commit([settlement(stub, Returned("lost"))], [start_of(anew)], ME, LATER)
     assert (done.settled, done.started[stub.id].start) == ({stub.id}, 2)
 
 
@@ -183,16 +203,26 @@ def test_strays_keep_their_bytes(ledger: TestLedger, worker: SqlLedger) -> None:
     ] * 2
 
 
-def test_other_task_ids_are_found(ledger: TestLedger, worker: SqlLedger) -> None:
+def test_other_task_ids_of_what_was_settled_are_found(ledger: TestLedger) -> None:
+    worker = SqlLedger(ledger.engine, results=True)
     first, second = put(ledger.engine, 2)
     with writing(ledger.engine) as connection:
-        connection.execute(
-            sa.insert(aliases),
-            [{"task_id": "a", "ticket_id": first.id}, {"task_id": "b", "ticket_id": first.id}],
-        )
-    assert {key: sorted(value) for key, value in worker.aliases([first.id, second.id]).items()} == {
-        first.id: ["a", "b"]
-    }
+        connection.execute(sa.insert(aliases), [{"task_id": "a", "ticket_id": first.id}])
+        connection.execute(sa.insert(aliases), [{"task_id": "b", "ticket_id": first.id}])
+    start(worker, first, second)
+    done = worker.commit([settlement(each, Answered(ANSWER)) for each in (first, second)], [], ME, LATER)
+    assert {key: sorted(value) for key, value in done.aliases.items()} == {first.id: ["a", "b"]}
+
+
+def test_a_ticket_whose_document_cannot_be_read_is_dead_and_the_others_run(
+    ledger: TestLedger, worker: SqlLedger
+) -> None:
+    broken, whole = put(ledger.engine, 2)
+    with writing(ledger.engine) as connection:
+        connection.execute(sa.update(tickets).where(tickets.c.id == broken.id).values(document='{"body": 1}'))
+    assert start(worker, broken, whole) == [whole.id]
+    assert row(ledger.engine, broken.id)["state"] == "dead"
+    assert "cannot be read" in row(ledger.engine, broken.id)["reason"]
 
 
 def test_a_heartbeat_keeps_one_row_and_clears_away_the_long_gone(ledger: TestLedger, worker: SqlLedger) -> None:
@@ -211,6 +241,6 @@ def test_a_database_that_went_away_is_one_clear_line_and_changes_nothing(postgre
     (stub,) = put(postgresql_ledger.engine)
     server.kill()
     with pytest.raises(LedgerUnavailable, match="ticketmill doctor"):
-        worker.commit([], [delivery_of(stub)], ME, NOON)
+        worker.commit([], [start_of(stub)], ME, NOON)
     server.start()
     assert start(worker, stub) == [stub.id]

@@ -10,12 +10,12 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from schemas.ledger import Locked, Move, lock, move, new_id, reading, writing
+from schemas.ledger import Locked, Move, check_migrated, lock, move, new_id, open_ledger, writing
 from schemas.outcome import Answered, Dead, Outcome, Parked, Retry, Returned
 from schemas.states import State
 from schemas.tables import aliases, answers, attempts, strays, tickets, workers
 from schemas.ticket import Ticket
-from workers.ports import Committed, Delivery, Settlement, Started
+from workers.ports import Committed, Delivery, Settlement, Start, Started
 
 FORGET_WORKER_AFTER = timedelta(days=1)
 """A worker's row is removed by the next one that starts, once nobody can wonder any more where it went."""
@@ -23,32 +23,52 @@ FORGET_WORKER_AFTER = timedelta(days=1)
 _ticket_decoder = msgspec.json.Decoder(Ticket)
 _IDS = sa.bindparam("ids", expanding=True)
 _DOCUMENTS = sa.select(tickets.c.id, tickets.c.document).where(tickets.c.id.in_(_IDS))
-_GIVEN_BACK = (
-    sa.select(attempts.c.ticket_id, sa.func.count())
-    .where(attempts.c.ticket_id.in_(_IDS), attempts.c.outcome == State.QUEUED.value)
-    .group_by(attempts.c.ticket_id)
-)
+_ATTEMPTS = sa.select(attempts.c.ticket_id, attempts.c.outcome).where(attempts.c.ticket_id.in_(_IDS))
 _ALIASES = sa.select(aliases.c.ticket_id, aliases.c.task_id).where(aliases.c.ticket_id.in_(_IDS))
 
 
-class SqlLedger:
-    """See Ledger."""
+def open_sql_ledger(url: str, *, results: bool) -> SqlLedger:
+    """The ledger behind a URL, once it is known to be there and of our version.
 
-    def __init__(self, engine: Engine) -> None:
+    Raises:
+        SettingRefused: the URL is of no database that we know.
+        LedgerUnavailable: it does not answer.
+        LedgerNotMigrated: it has not the tables that this version works with.
+    """
+    engine = open_ledger(url)
+    check_migrated(engine)
+    return SqlLedger(engine, results=results)
+
+
+def batch_id(now: datetime) -> str:
+    """A new one; they sort by time."""
+    return new_id(now)
+
+
+class SqlLedger:
+    """See Ledger.
+
+    Args:
+        results: somebody stores results, so that other task ids of settled tickets are wanted.
+    """
+
+    def __init__(self, engine: Engine, *, results: bool = False) -> None:
         self._engine = engine
+        self._results = results
 
     def commit(
-        self, settlements: Sequence[Settlement], deliveries: Sequence[Delivery], worker: str, now: datetime
+        self, settlements: Sequence[Settlement], starts: Sequence[Start], worker: str, now: datetime
     ) -> Committed:
         """See Ledger."""
-        stubs = {each.stub.id: each for each in deliveries if each.stub is not None}
+        stubs = {each.delivery.stub.id: each for each in starts if each.delivery.stub is not None}
         with writing(self._engine) as connection:
             rows = lock(connection, sorted({*stubs, *(each.ticket_id for each in settlements)}))
             settled = _settle(connection, settlements, rows, worker, now)
             if not settled.isdisjoint(stubs):  # given back and delivered anew within one batch
                 rows |= lock(connection, sorted(settled.intersection(stubs)))
-            started = _start(connection, stubs.values(), rows, worker, now)
-        return Committed(settled=settled, started=started)
+            started, lost = _start(connection, stubs.values(), rows, worker, now)
+            others = _aliases(connection, settled) if self._results and settled else {}
+        return Committed(settled=settled, started=started, lost=lost, aliases=others)
 
     def stray(self, deliveries: Sequence[Delivery], reason: str, now: datetime) -> None:
         """See Ledger."""
@@ -66,14 +86,6 @@ class SqlLedger:
         with writing(self._engine) as connection:
             connection.execute(sa.insert(strays), rows)
 
-    def aliases(self, ticket_ids: Sequence[str]) -> Mapping[str, list[str]]:
-        """See Ledger."""
-        found: dict[str, list[str]] = {}
-        with reading(self._engine) as connection:
-            for ticket_id, task_id in connection.execute(_ALIASES, {"ids": list(ticket_ids)}):
-                found.setdefault(ticket_id, []).append(task_id)
-        return found
-
     def beat(self, worker: str, slots: int, model: str, now: datetime) -> None:
         """See Ledger."""
         seen = {"seen_at": now, "slots": slots, "model": model}
@@ -83,44 +95,62 @@ class SqlLedger:
                 connection.execute(sa.insert(workers).values(seen | {"name": worker, "started_at": now}))
                 connection.execute(sa.delete(workers).where(workers.c.seen_at < now - FORGET_WORKER_AFTER))
 
+    def close(self) -> None:
+        """Lets go of the database."""
+        self._engine.dispose()
+
 
 def _start(
-    connection: Connection, deliveries: Iterable[Delivery], rows: Mapping[str, Locked], worker: str, now: datetime
-) -> dict[str, Started]:
-    ours = [rows[each.stub.id] for each in deliveries if each.stub and _valid(each, rows.get(each.stub.id))]
+    connection: Connection, starts: Iterable[Start], rows: Mapping[str, Locked], worker: str, now: datetime
+) -> tuple[dict[str, Started], dict[str, int]]:
+    """What began, and how often those were lost that did not."""
+    valid = [(each, row) for each in starts if (row := _valid(each.delivery, rows)) is not None]
+    known = _attempts_of(connection, [row.id for _, row in valid if row.starts])
+    lost = {row.id: row.starts - len(known.get(row.id, ())) for _, row in valid}
+    ours = [row for each, row in valid if lost[row.id] <= each.lost]
     if not ours:
-        return {}
-    changes = [
-        Move(
-            row,
-            State.RUNNING,
-            reason="its worker is gone" if row.state is State.RUNNING else "",
-            worker=worker,
-            changes={"starts": row.starts + 1},
-        )
-        for row in ours
-    ]
-    move(connection, changes, now)
-    again = [row.id for row in ours if row.starts]
-    given_back: dict[str, int] = {}
-    if again:
-        given_back = dict(connection.execute(_GIVEN_BACK, {"ids": again}).all())
+        return {}, {row.id: lost[row.id] for _, row in valid}
     texts = dict(connection.execute(_DOCUMENTS, {"ids": [row.id for row in ours]}).all())
-    return {
-        row.id: Started(
-            ticket=_ticket_decoder.decode(texts[row.id]),
-            start=row.starts + 1,
-            tries=row.starts + 1 - given_back.get(row.id, 0),
-        )
-        for row in ours
-    }
+    moves: list[Move] = []
+    started: dict[str, Started] = {}
+    for row in ours:
+        start = row.starts + 1
+        try:
+            ticket = _ticket_decoder.decode(texts[row.id])
+        except msgspec.DecodeError as error:
+            moves.append(Move(row, State.DEAD, reason=f"its document cannot be read: {error}", worker=worker))
+            continue
+        reason = "its worker is gone" if row.state is State.RUNNING else ""
+        moves.append(Move(row, State.RUNNING, reason=reason, worker=worker, changes={"starts": start}))
+        tries = start - known.get(row.id, []).count(State.QUEUED.value)
+        started[row.id] = Started(ticket=ticket, start=start, tries=tries, lost=lost[row.id])
+    move(connection, moves, now)
+    return started, {row.id: lost[row.id] for each, row in valid if lost[row.id] > each.lost}
 
 
-def _valid(delivery: Delivery, row: Locked | None) -> bool:
-    """The ledger expects this delivery: the ticket is queued, or runs at a worker that has lost the message."""
+def _attempts_of(connection: Connection, ticket_ids: Sequence[str]) -> dict[str, list[str]]:
+    """The outcomes of what began before and has ended in a way that is known."""
+    found: dict[str, list[str]] = {}
+    if ticket_ids:
+        for ticket_id, outcome in connection.execute(_ATTEMPTS, {"ids": list(ticket_ids)}):
+            found.setdefault(ticket_id, []).append(outcome)
+    return found
+
+
+def _aliases(connection: Connection, ticket_ids: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for ticket_id, task_id in connection.execute(_ALIASES, {"ids": list(ticket_ids)}):
+        found.setdefault(ticket_id, []).append(task_id)
+    return found
+
+
+def _valid(delivery: Delivery, rows: Mapping[str, Locked]) -> Locked | None:
+    """The ticket, if the ledger expects this delivery: it is queued, or runs at a worker that has lost the message."""
+    row = rows.get(delivery.stub.id) if delivery.stub else None
     if row is None or delivery.stub is None or row.delivery != delivery.stub.delivery:
-        return False
-    return row.state is State.QUEUED or (row.state is State.RUNNING and delivery.redelivered)
+        return None
+    expected = row.state is State.QUEUED or (row.state is State.RUNNING and delivery.redelivered)
+    return row if expected else None
 
 
 def _settle(

@@ -10,9 +10,7 @@ from kombu.connection import Connection
 from workers.ports import Loop, Transport
 
 
-def open_transport(
-    connection: Connection, queues: Sequence[str], *, credit: int, lease_s: float, loop: Loop
-) -> Transport:
+def open_transport(connection: Connection, queues: Sequence[str], lease_s: float, loop: Loop) -> Transport:
     """The transport for an open kombu connection.
 
     Raises:
@@ -30,5 +28,5 @@ def open_transport(
     if kind == "amqp":
         from workers.transport.rabbitmq import RabbitTransport
 
-        return RabbitTransport(connection, queues, credit, loop)
+        return RabbitTransport(connection, queues, loop)
     raise ValueError(f"no transport for {kind} brokers; use redis:// or amqp://")

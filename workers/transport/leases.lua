@@ -100,7 +100,7 @@ function operations.release()
   for each = #ARGV, 2, -1 do
     local list, message = end_lease(ARGV[each])
     if list then
-      redis.call('RPUSH', list, message)
+      redis.call('RPUSH', list, marked(message))
       done = done + 1
     end
   end

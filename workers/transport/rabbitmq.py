@@ -33,21 +33,20 @@ class RabbitTransport:
     Args:
         connection: open, and read by the loop as kombu's own ``register_with_event_loop`` has it read.
         queues: the most urgent first; declared here if they are not there yet.
-        credit: how many messages of each queue the broker may send before they are acknowledged.
     """
 
-    def __init__(self, connection: Connection, queues: Sequence[str], credit: int, loop: Loop) -> None:
+    def __init__(self, connection: Connection, queues: Sequence[str], loop: Loop) -> None:
         self._connection = connection
         self._wire: Any = connection.connection
         self._loop = loop
-        self._credit = credit
+        self._credit = 0
         self._ready: Callable[[], None] | None = None
         self._name = f"{next(_transports)}."
         self._out: dict[str, tuple[_Line, Message]] = {}
         with self._translated():
             # Reading what is there must end when nothing more is there, also where no loop has been told to read.
             self._wire.transport.raise_on_initial_eintr = True
-            self._lines = [_Line(connection.channel(), queue, credit, self._on_message) for queue in queues]
+            self._lines = [_Line(connection.channel(), queue, self._on_message) for queue in queues]
 
     def reserve(self, most: int) -> list[Delivery]:
         """See Transport."""
@@ -168,7 +167,7 @@ def declare(channel: Any, queue: str) -> None:
 class _Line:
     """One queue's channel with what it brought."""
 
-    def __init__(self, channel: Any, queue: str, credit: int, on_message: Callable[[], None]) -> None:
+    def __init__(self, channel: Any, queue: str, on_message: Callable[[], None]) -> None:
         self.channel = channel
         self.queue = queue
         self.buffer: deque[Message] = deque()
@@ -177,7 +176,6 @@ class _Line:
         self._consumer = ""
         channel.auto_decode = False
         declare(channel, queue)
-        self.consume(credit)
 
     def consume(self, credit: int) -> None:
         # Credit belongs to the consumer and cannot be changed on one: RabbitMQ 4 has no other kind.
