@@ -1,0 +1,83 @@
+"""The only wiring of this room: from settings to a Celery app whose workers drain."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+from schemas.queues import INLET, QUEUES
+from schemas.settings import Settings
+from workers.adapters import clock
+from workers.adapters.ledger import batch_id, open_sql_ledger
+from workers.adapters.monitor import CeleryMonitor
+from workers.adapters.results import CeleryResults
+from workers.drain import Drain, Parts
+from workers.ports import Engine
+from workers.sizing import Sizing
+from workers.steps import Amqp, DrainStep, EngineStep, Mill, TicketTask, queue_of
+
+REDIS_OPTIONS = {"socket_timeout": 15.0, "socket_connect_timeout": 5.0, "socket_keepalive": True}
+"""A broker that vanished without a word is noticed, instead of being waited for without end."""
+
+
+def make_app(settings: Settings, open_engine: Callable[[Settings], Engine]) -> Mill:
+    """A Celery app for ``celery -A ... worker``. Nothing is opened before a worker starts.
+
+    Args:
+        open_engine: loads the engine, on the engine's own thread.
+    """
+    app = Mill("ticketmill", amqp=Amqp, set_as_current=True)
+    app.settings = settings
+    app.now_s = clock.monotonic_s
+    app.conf.update(configuration(settings))
+    task: Any = app.register_task(TicketTask())
+
+    def assemble(hostname: str) -> tuple[Drain, CeleryMonitor]:
+        results = CeleryResults(app) if settings.broker.result_backend else None
+        monitor = CeleryMonitor(app, task, hostname, clock)
+        parts = Parts(
+            ledger=open_sql_ledger(settings.ledger.url, results=results is not None),
+            open_engine=lambda: open_engine(settings),
+            results=results,
+            monitor=monitor,
+            clock=clock,
+            worker=f"{hostname}#{secrets.token_hex(3)}",
+            job=settings.job,
+            most_starts=settings.worker.most_starts,
+            sizing=Sizing(settings.worker.batch, clock.monotonic_s()),
+            new_batch=batch_id,
+            chance=random.random,
+        )
+        return Drain(parts), monitor
+
+    app.assemble = assemble
+    steps: Any = app.steps
+    steps["worker"].add(EngineStep)
+    steps["consumer"].add(DrainStep)
+    return app
+
+
+def configuration(settings: Settings) -> dict[str, Any]:
+    """Celery's own settings, as our workers need them."""
+    redis = settings.broker.url.startswith("redis")
+    return {
+        "broker_url": settings.broker.url,
+        "broker_transport_options": dict(REDIS_OPTIONS) if redis else {},
+        "broker_connection_retry_on_startup": True,
+        "broker_heartbeat": max(1, int(settings.worker.lease)),
+        "result_backend": settings.broker.result_backend or None,
+        "task_serializer": "json",
+        "result_serializer": "json",
+        "accept_content": ["json"],
+        "task_default_queue": INLET,
+        "task_default_exchange": "ticketmill",
+        "task_queues": [queue_of(name) for name in QUEUES],
+        "worker_pool": "threads",  # a batch must never stop the consumer's loop, nor a fork meet a device
+        "worker_concurrency": settings.worker.batch.start,
+        "worker_prefetch_multiplier": 1,
+        "worker_send_task_events": True,
+        "enable_utc": True,
+        "timezone": "UTC",
+    }

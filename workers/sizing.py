@@ -1,0 +1,86 @@
+"""The number of slots: what was measured, put to a rule."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+
+from schemas.settings import BatchSettings
+from workers.policy.batch_size import RULES, Limits, Reading, cap_of
+from workers.ports import Load
+
+logger = logging.getLogger(__name__)
+
+STEPS_KEPT = 256
+SMOOTHING = 0.2
+
+
+class Sizing:
+    """Measures steps and turns, and decides about once a second, when the device was measured too.
+
+    Attributes:
+        size: slots to use now; at least 1 whatever the rule says.
+        slot_s: how long a ticket stays in a slot, lately; 0 before the first.
+        start_s: how long it takes from reserving a ticket until it may enter, lately.
+    """
+
+    def __init__(self, settings: BatchSettings, now_s: float) -> None:
+        self.slot_s = 0.0
+        self.start_s = 0.0
+        self.size = settings.start if settings.cap is None else min(settings.start, settings.cap)
+        self._settings = settings
+        self._rule = RULES[settings.policy]
+        self._changed_s = self._since_s = now_s
+        self._ended = 0
+        self._steps: deque[float] = deque(maxlen=STEPS_KEPT)
+
+    def started(self, start_s: float) -> None:
+        """A ticket may enter, so long after it was reserved."""
+        self.start_s += SMOOTHING * (start_s - self.start_s)
+
+    def stepped(self, step_s: float, slots_s: list[float], load: Load | None, now_s: float) -> None:
+        """The engine took a step; tickets left that had been in their slots for ``slots_s`` seconds."""
+        self._steps.append(step_s)
+        self._ended += len(slots_s)
+        if slots_s:
+            mean_s = max(sum(slots_s) / len(slots_s), 1e-6)
+            self.slot_s += (SMOOTHING if self.slot_s else 1.0) * (mean_s - self.slot_s)
+        if load is not None:
+            self._decide(load, now_s)
+
+    def _decide(self, load: Load, now_s: float) -> None:
+        ordered = sorted(self._steps)
+        reading = Reading(
+            size=self.size,
+            memory_share=load.memory_share,
+            p95_s=ordered[int(0.95 * (len(ordered) - 1))],
+            qps=self._ended / max(now_s - self._since_s, 1e-3),
+            since_change_s=now_s - self._changed_s,
+        )
+        self._ended, self._since_s = 0, now_s
+        size = max(1, self._rule(reading, self._limits(load)))
+        if size != self.size:
+            logger.info(
+                "slots %d -> %d (memory %.0f %%, p95 step %.0f ms, %.1f tickets/s)",
+                self.size,
+                size,
+                100 * reading.memory_share,
+                1000 * reading.p95_s,
+                reading.qps,
+            )
+            self.size, self._changed_s = size, now_s
+
+    def _limits(self, load: Load) -> Limits:
+        settings = self._settings
+        # Who starts with more slots than the device's usual cap means them.
+        usual = max(settings.start, cap_of(load.memory_total_bytes))
+        return Limits(
+            start=settings.start,
+            cap=settings.cap or usual,
+            memory_share=settings.memory_share,
+            memory_share_to_grow=settings.memory_share_to_grow,
+            p95_s=settings.p95,
+            qps_to_grow=settings.qps_to_grow,
+            largest_step=settings.largest_step,
+            cool_down_s=settings.cool_down,
+        )

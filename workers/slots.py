@@ -1,0 +1,203 @@
+"""The engine's thread: takes tickets into slots, steps, and reports what ended.
+
+A batch that fails as a whole is split here, at once and under the same leases, until the poison stands alone: its
+neighbours never learn of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from workers.policy.seating import Seat, Seating
+from workers.ports import Clock, Completed, Engine, Failed, Load, Work
+
+logger = logging.getLogger(__name__)
+
+LOAD_EVERY_S = 1.0
+"""Measuring the device costs about as much as a step of a small model."""
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """A ticket that left its slot. ``batch_size`` is the number of slots that were in use when it did."""
+
+    result: Completed | Failed
+    batch: str
+    batch_size: int
+    started_at: datetime
+    ended_at: datetime
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of the engine, in seconds. ``load`` is there about once a second."""
+
+    ended: list[Ended]
+    step_s: float
+    load: Load | None
+
+
+class Slots(threading.Thread):
+    """Runs an engine. It is loaded, used and closed on this thread: some devices care which one that is.
+
+    Args:
+        open_engine: loads the engine; what it raises, ``wait_loaded`` raises.
+        report: called on this thread after each step in which a ticket ended or the load was measured.
+        new_batch: makes the id of a batch: the tickets that entered at one boundary.
+    """
+
+    def __init__(
+        self,
+        open_engine: Callable[[], Engine],
+        report: Callable[[Report], None],
+        clock: Clock,
+        new_batch: Callable[[datetime], str],
+    ) -> None:
+        super().__init__(name="engine", daemon=True)
+        self.model = ""
+        self._open_engine = open_engine
+        self._report = report
+        self._clock = clock
+        self._new_batch = new_batch
+        self._loaded = threading.Event()
+        self._refusal: Exception | None = None
+        self._changed = threading.Condition()
+        self._arrived: list[Seat[Work]] = []
+        self._dropped: set[str] = set()
+        self._stopping = False
+        self._seating: Seating[Work] = Seating()
+        self._inside: dict[str, _Sitting] = {}
+        self._measured_s = float("-inf")
+
+    def wait_loaded(self, wait_s: float) -> bool:
+        """Whether the engine can serve by then; raises what it raised if it never can."""
+        loaded = self._loaded.wait(wait_s)
+        if self._refusal is not None:
+            raise self._refusal
+        return loaded
+
+    def enter(self, seats: Sequence[Seat[Work]]) -> None:
+        """Lets tickets in at the next boundary. From any thread."""
+        with self._changed:
+            self._arrived.extend(seats)
+            self._changed.notify()
+
+    def drop(self, ticket_ids: Sequence[str]) -> None:
+        """Forgets tickets at the next boundary; nothing is reported of them. From any thread."""
+        with self._changed:
+            self._dropped.update(ticket_ids)
+            self._changed.notify()
+
+    def stop(self, wait_s: float) -> None:
+        """Closes the engine at the next boundary, and waits so long for that."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        self.join(wait_s)
+
+    def run(self) -> None:
+        """The thread's work."""
+        try:
+            engine = self._open_engine()
+        except Exception as refusal:  # noqa: BLE001 - raised again where somebody waits for the engine
+            self._refusal = refusal
+            self._loaded.set()
+            return
+        self.model = engine.model
+        self._loaded.set()
+        while self._boundary(engine):
+            if engine.running:
+                self._step(engine)
+        engine.close()
+
+    def _boundary(self, engine: Engine) -> bool:
+        """Forgets, lets in, and waits while there is nothing to do. False once it is time to stop."""
+        with self._changed:
+            while not (self._arrived or self._dropped or self._stopping or engine.running or self._seating.waiting):
+                self._changed.wait()
+            arrived, self._arrived = self._arrived, []
+            dropped, self._dropped = self._dropped, set()
+            if self._stopping:
+                return False
+        self._seating.arrive(arrived)
+        if dropped:
+            self._forget(engine, dropped)
+        entering = self._seating.enter(engine.running)
+        if entering:
+            now = self._clock.utc_now()
+            batch = self._new_batch(now)
+            for seat in entering:
+                self._inside[seat.work.ticket.id] = _Sitting(seat, batch, now)
+                engine.add(seat.work)
+        return True
+
+    def _step(self, engine: Engine) -> None:
+        size = engine.running
+        began_s = self._clock.monotonic_s()
+        failure = ""
+        results: list[Completed | Failed] = []
+        try:
+            results = engine.step()
+        except Exception as error:
+            # Handled below, once the traceback no longer holds on to the device's memory.
+            failure = f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
+            logger.exception("a batch of %d failed as a whole", size)
+        ended_s = self._clock.monotonic_s()
+        if failure:
+            results = self._failed(engine, failure)
+        load = None
+        if ended_s - self._measured_s >= LOAD_EVERY_S:
+            self._measured_s = ended_s
+            load = engine.load()
+        ended = self._leave(results, size)
+        if ended and logger.isEnabledFor(logging.INFO):
+            _log(ended, size, ended_s - began_s)
+        if ended or load:
+            self._report(Report(ended=ended, step_s=ended_s - began_s, load=load))
+
+    def _leave(self, results: Sequence[Completed | Failed], size: int) -> list[Ended]:
+        now = self._clock.utc_now()
+        ended: list[Ended] = []
+        for result in results:
+            sitting = self._inside.pop(result.ticket_id)
+            ended.append(
+                Ended(
+                    result=result,
+                    batch=sitting.batch,
+                    batch_size=size,
+                    started_at=sitting.started_at,
+                    ended_at=now,
+                )
+            )
+        return ended
+
+    def _failed(self, engine: Engine, why: str) -> list[Completed | Failed]:
+        engine.drop(list(self._inside))
+        group = [sitting.seat for sitting in self._inside.values()]
+        if len(group) == 1:
+            return [Failed(ticket_id=group[0].work.ticket.id, error="engine", why=why)]
+        self._inside.clear()
+        self._seating.split(group)
+        return []
+
+    def _forget(self, engine: Engine, ticket_ids: set[str]) -> None:
+        engine.drop([ticket_id for ticket_id in self._inside if ticket_id in ticket_ids])
+        self._inside = {key: sitting for key, sitting in self._inside.items() if key not in ticket_ids}
+        self._seating.forget([seat for seat in self._seating.seats() if seat.work.ticket.id in ticket_ids])
+
+
+def _log(ended: Sequence[Ended], size: int, step_s: float) -> None:
+    answered = sum(isinstance(each.result, Completed) for each in ended)
+    failed = len(ended) - answered
+    logger.info(
+        "batch %s: %d answered, %d failed, %d slots, %.0f ms", ended[-1].batch, answered, failed, size, 1000 * step_s
+    )
+
+
+class _Sitting(msgspec.Struct):
+    seat: Seat[Work]
+    batch: str
+    started_at: datetime
