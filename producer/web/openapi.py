@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from producer.web.replies import JSON, NDJSON, Refusal
-from producer.web.tickets import Accepted, Found, LineVerdict
+from producer.web.replies import JSON, NDJSON
 from schemas.answer import TicketView
+from schemas.replies import Accepted, Found, LineVerdict, Refusal
 from schemas.ticket import NewTicket
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
+from schemas.replies import Fault, Refusal
+
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 
@@ -25,19 +27,6 @@ class Problem(Exception):
         self.field = field
         self.message = message
         self.headers = dict(headers or {})
-
-
-class Fault(msgspec.Struct, frozen=True):
-    """What is wrong, and with what."""
-
-    field: str
-    message: str
-
-
-class Refusal(msgspec.Struct, frozen=True):
-    """The body of every answer from 400 on."""
-
-    error: Fault
 
 
 def reply(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

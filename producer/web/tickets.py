@@ -15,39 +15,14 @@ from producer.ports import Ledger, Receipt
 from producer.web.access import Access
 from producer.web.bodies import read_body
 from producer.web.group_commit import GroupCommit, Outcomes
-from producer.web.replies import JSON, NDJSON, Fault, Problem, reply
-from schemas.answer import TicketView
+from producer.web.replies import JSON, NDJSON, Problem, reply
 from schemas.errors import LedgerUnavailable, Refused
+from schemas.replies import Accepted, Fault, Found, LineVerdict
 from schemas.states import State
 from schemas.ticket import decode_new_ticket
 
 CHUNK = 500
 """Lines of one request written in one go, so that many at once do not make single tickets wait."""
-
-
-class Accepted(msgspec.Struct, frozen=True, kw_only=True):
-    """A new ticket, as the answer to its sender says it."""
-
-    id: str
-    state: State
-    duplicate: bool = False
-
-
-class LineVerdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one line of many: an id and a state, or an error."""
-
-    line: int
-    id: str = ""
-    state: str = ""
-    duplicate: bool = False
-    error: Fault | None = None
-    retry_after_s: float | None = None
-
-
-class Found(msgspec.Struct, frozen=True):
-    """Tickets known by one external id."""
-
-    tickets: list[TicketView]
 
 
 class TicketRoutes:
