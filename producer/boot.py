@@ -27,6 +27,7 @@ from producer.intake import Intake
 from producer.policy.gate import OpenGate
 from producer.relay import Reconciler, Relay, Tray
 from producer.routine import Routine
+from producer.sender import Sender
 from producer.web.app import make_app
 from schemas.settings import Settings
 
@@ -69,6 +70,10 @@ class Producer:
             silent_after=SILENT_LEASES * timedelta(seconds=settings.worker.lease),
             lost_after=timedelta(seconds=settings.relay.lost_after),
         )
+
+    def sender(self) -> Sender:
+        """A way in for a command: what it takes in is published by itself, as far as the broker is there."""
+        return Sender(self.intake, self.relay(), utc_now)
 
     def close(self) -> None:
         """Lets go of the ledger."""
