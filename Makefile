@@ -16,7 +16,7 @@ demo: setup
 	@$(BIN)/ticketmill demo
 
 test: setup servers lint
-	@$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup -q
+	@$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup
 
 lint: setup
 	@$(BIN)/ruff check

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from producer.ports import Receipt
+from producer.web.replies import Refusal
+from producer.web.tickets import Accepted, Found, LineVerdict
 from schemas.answer import Answer, TicketView
 from schemas.envelope import Mark
 from schemas.errors import Refused
@@ -17,7 +18,10 @@ from schemas.verdict import Verdict
 WIRES: dict[str, type[msgspec.Struct]] = {
     "ticket": NewTicket,
     "ticket-view": TicketView,
-    "receipt": Receipt,
+    "accepted": Accepted,
+    "line-verdict": LineVerdict,
+    "found": Found,
+    "refusal": Refusal,
     "answer": Answer,
     "job": Job,
     "verdict": Verdict,
@@ -34,17 +38,4 @@ def json_schema(name: str) -> dict[str, Any]:
     """
     if name not in WIRES:
         raise Refused("name", f"{name!r} is none of {', '.join(WIRES)}")
-    schema = msgspec.json.schema(WIRES[name])
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_ecma(schema)}
-
-
-def _ecma(schema: Any) -> Any:
-    """Patterns with the anchors that JSON Schema's dialect of regular expressions knows."""
-    if isinstance(schema, dict):
-        return {
-            key: value.replace(r"\A", "^").replace(r"\Z", "$")
-            if key == "pattern" and isinstance(value, str)
-            else _ecma(value)
-            for key, value in schema.items()
-        }
-    return [_ecma(each) for each in schema] if isinstance(schema, list) else schema
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(WIRES[name])}

@@ -97,7 +97,8 @@ def _choices(kind: type[msgspec.Struct], path: str) -> list[str]:
     for step in path.replace("[...]", "[]").split("."):
         name = step.removesuffix("[]")
         here = next(field.type for field in here.fields if field.encode_name == name)
-        here = here.value_type if step.endswith("[]") else here
+        if step.endswith("[]"):
+            here = here.value_type if isinstance(here, inspect.DictType) else here.item_type
     if isinstance(here, inspect.EnumType):
         return [str(member.value) for member in here.cls]
     return [str(value) for value in here.values]

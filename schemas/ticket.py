@@ -48,7 +48,8 @@ class Priority(StrEnum):
 _BY_RANK = tuple(Priority)
 _RANK = {priority: rank for rank, priority in enumerate(_BY_RANK)}
 
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"\A[A-Za-z0-9][A-Za-z0-9._:-]*\Z")]
+# Means the same to Python and to JSON Schema: in Python a bare $ would let a last line break through.
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$(?!\n)")]
 Key = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 OptionalKey = Annotated[str, msgspec.Meta(max_length=200)]
 Scalar = str | int | float | bool | None
