@@ -18,8 +18,8 @@ INTRODUCTION = """\
 # Settings
 
 Settings live in `ticketmill.yaml` in the working directory, or in the file that `--config` or `TICKETMILL_CONFIG`
-names, and in the environment, which wins: `broker.url` in the file is `TICKETMILL_BROKER_URL` there. What is not known is
-refused by name. Secrets belong in the environment.
+names, and in the environment, which wins: `broker.url` in the file is `TICKETMILL_BROKER_URL` there. What is not known
+is refused by name. Secrets belong in the environment.
 
 Durations are written like `200ms`, `30s` or `5m`, shares like `90%` or `0.9`, sizes like `64MB` or `1GiB`.
 
