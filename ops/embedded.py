@@ -37,9 +37,11 @@ from schemas.tables import workers
 SERVE = [sys.executable, "-m", "producer.serve"]
 WORKER = [sys.executable, "-m", "celery", "-A", "workers.app", "worker"]
 
-# Celery warns root of brokers that others can write to; ours takes nobody else. Its banner says nothing new here.
+# Celery warns root of brokers that others can write to; ours takes nobody else. Its banner says nothing new here, and
+# there is no other worker to look for.
 _ROOT_IS_FINE = "ignore:You're running the worker with superuser privileges:UserWarning"
-_QUIET_WORKER = [sys.executable, "-W", _ROOT_IS_FINE, "-m", "celery", "--quiet", *WORKER[3:], "--loglevel", "INFO"]
+_ALONE = ["--loglevel", "INFO", "--without-mingle", "--without-gossip"]
+_OUR_WORKER = [sys.executable, "-W", _ROOT_IS_FINE, "-m", "celery", "--quiet", *WORKER[3:], *_ALONE]
 
 BROKER_READY_S = 120.0
 """A broker reads its whole append-only file before it answers."""
@@ -121,7 +123,7 @@ class Embedded:
             self._launch(Part("broker", broker_command(folder)))
             self._wait_for_broker(folder / "broker.sock")
         self._launch(Part("api", SERVE))
-        self._launch(Part("worker", _QUIET_WORKER if broker_is_ours else WORKER))
+        self._launch(Part("worker", _OUR_WORKER if broker_is_ours else WORKER))
 
     def watch(self, for_s: float = math.inf) -> bool:
         """Keeps the parts alive until ``ask_to_stop``, or for so long; returns whether it was asked to stop.
