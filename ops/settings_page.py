@@ -10,9 +10,10 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 
+from schemas.edge import ReputationList
 from schemas.job import Job
 from schemas.settings import ModelSettings, Settings
-from schemas.units import Bytes, Seconds, Share
+from schemas.units import Bytes, Listed, Ports, Seconds, Share
 
 INTRODUCTION = """\
 # Settings
@@ -33,6 +34,8 @@ _KINDS: dict[Any, str] = {
     Seconds: "duration",
     Share: "share",
     Bytes: "size",
+    Listed: "list, or text with commas",
+    Ports: "list, or text with commas",
     str: "text",
     bool: "yes or no",
     int: "number",
@@ -60,6 +63,8 @@ def _section(section: type[msgspec.Struct], path: tuple[str, ...]) -> Iterator[s
             inner.append((ModelSettings, ("models", "NAME")))
         elif where == ("jobs",):
             inner.append((Job, ("jobs", "NAME")))
+        elif where == ("edge", "lists"):
+            inner.append((ReputationList, ("edge", "lists", "NAME")))
         rows.append(f"| `{'.'.join(where)}` | {_kind(each.type)} | {_default(each)} | {says.get(each.name, '')} |")
     if rows:
         yield "| setting | is | default | means |\n| --- | --- | --- | --- |"

@@ -7,17 +7,20 @@ Whatever is not known is refused by name. Settings that name no broker or no led
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
 
+from schemas.edge import EdgeSettings, ReputationList
 from schemas.errors import SettingRefused
 from schemas.job import Job
 from schemas.refusal import explained, printable
 from schemas.shipped_jobs import SHIPPED_JOBS
 from schemas.ticket import Name
-from schemas.units import Bytes, Seconds, Share
+from schemas.units import Bytes, Listed, Ports, Seconds, Share
 
 ENV_PREFIX = "TICKETMILL_"
 ENV_RESERVED = frozenset(
@@ -174,6 +177,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     backfill: BackfillSettings = BackfillSettings()
     relay: RelaySettings = RelaySettings()
     flower: FlowerSettings = FlowerSettings()
+    edge: EdgeSettings = EdgeSettings()
 
     def job(self, name: str) -> Job | None:
         """The job of that name: the user's own first, then a shipped one."""
@@ -230,6 +234,8 @@ def _embedded(settings: Settings, user_home: str) -> Settings:
 def _unit(kind: type, value: Any) -> Any:
     if kind in (Seconds, Share, Bytes) and isinstance(value, str | int | float) and not isinstance(value, bool):
         return kind.parse(value)
+    if kind in (Listed, Ports) and isinstance(value, str | int | list | tuple):
+        return kind.parse(value)
     raise ValueError(f"{value!r} is not a quantity")
 
 
@@ -238,6 +244,9 @@ def _waits(settings: Settings) -> Iterator[tuple[str, Seconds]]:
     yield "relay.interval", settings.relay.interval
     yield "relay.reconcile_interval", settings.relay.reconcile_interval
     yield "relay.lost_after", settings.relay.lost_after
+    yield "edge.ban_time", settings.edge.ban_time
+    for name, each in settings.edge.lists.items():
+        yield f"edge.lists.{name}.expires", each.expires
 
 
 def _copied(mapping: Mapping[str, Any]) -> dict[str, Any]:
@@ -265,16 +274,17 @@ def _paths(section: type[msgspec.Struct], above: tuple[str, ...]) -> Iterator[tu
             yield from _paths(each.type, path)
         elif path == ("models",):
             yield from _paths(ModelSettings, ("models", "default"))
-        elif path != ("jobs",):
+        elif path not in (("jobs",), ("edge", "lists")):
             yield path
 
 
 def _refusal(error: Exception, merged: Mapping[str, Any]) -> SettingRefused:
     setting, why = explained(error, Settings, "a setting of Ticketmill; see docs/settings.md for their names")
-    for section, kind in (("models", ModelSettings), ("jobs", Job)):
+    for section, kind in (("models", ModelSettings), ("jobs", Job), ("edge.lists", ReputationList)):
         if setting.startswith(f"{section}[...]"):
             # Which of them it is the decoder does not say: ask it of one at a time.
-            setting = setting.replace("[...]", f".{_first_refused(merged[section], kind)}", 1)
+            entries = functools.reduce(operator.getitem, section.split("."), merged)
+            setting = setting.replace("[...]", f".{_first_refused(entries, kind)}", 1)
     return SettingRefused(setting or "settings", why)
 
 

@@ -1,12 +1,13 @@
-"""Quantities as people write them in settings: ``50%``, ``200ms``, ``64MB``.
+"""Quantities as people write them in settings: ``50%``, ``200ms``, ``64MB``; and several values in one setting.
 
-Each type is a plain number once parsed, so that arithmetic needs no conversion.
+Each quantity is a plain number once parsed, so that arithmetic needs no conversion.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Self
 
 _NUMBER = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z%]*)\s*$")
@@ -79,3 +80,36 @@ class Bytes(int):
                 raise ValueError(f"{unit!r} is no unit of size; use kB, MB, GB, KiB, MiB or GiB")
             value = number * _BYTES.get(unit.lower(), 1)
         return cls(_finite(value, "64MB or 1GiB"))
+
+
+class Listed(tuple[str, ...]):
+    """Several texts: a list in the file, or one text with commas between them, as the environment needs it."""
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, value: str | float | Sequence[object]) -> Self:
+        """Never fails; blanks around a text do not count, and neither does a text of nothing else."""
+        parts = value.split(",") if isinstance(value, str) else [value] if isinstance(value, int | float) else value
+        return cls(text for part in parts if (text := str(part).strip()))
+
+    def __str__(self) -> str:
+        return ", ".join(self)
+
+
+class Ports(tuple[int, ...]):
+    """Several ports, written like the texts of ``Listed``."""
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, value: str | float | Sequence[object]) -> Self:
+        """Raises ValueError, with an example, for what is no port."""
+        texts = Listed.parse(value)
+        for text in texts:
+            if not (text.isascii() and text.isdigit() and len(text) <= 5 and 1 <= int(text) <= 65535):
+                raise ValueError(f"{text!r} is no port; write them like 80, 443")
+        return cls(sorted({int(text) for text in texts}))
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from schemas.units import Bytes, Seconds, Share
+from schemas.units import Bytes, Listed, Ports, Seconds, Share
 
 WHOLE = st.integers(0, 10**6)
 
@@ -63,3 +63,21 @@ def test_more_than_the_whole_is_refused(over: str | float) -> None:
 def test_an_unknown_unit_is_told_the_known_ones(kind: type[Seconds | Bytes], text: str, units: str) -> None:
     with pytest.raises(ValueError, match=units):
         kind.parse(text)
+
+
+@pytest.mark.parametrize("value", ["80, 443,", ["443", 80], [80, 443, 80], (443, 80)])
+def test_several_ports_are_a_list_or_one_text(value: str | list[object]) -> None:
+    assert Ports.parse(value) == (80, 443)
+    assert Ports.parse(str(Ports.parse(value))) == (80, 443)
+
+
+@pytest.mark.parametrize("value", ["http", "0", "65536", "-1", "80 443", "8０", [80.5], [True], "9" * 5000])
+def test_what_is_no_port_is_refused(value: str | list[object]) -> None:
+    with pytest.raises(ValueError, match="is no port; write them like 80, 443"):
+        Ports.parse(value)
+
+
+@given(st.lists(st.text(alphabet="abc:/. ").map(str.strip).filter(bool)))
+def test_several_texts_are_read_back_from_one(texts: list[str]) -> None:
+    assert Listed.parse(texts) == tuple(texts)
+    assert Listed.parse(str(Listed.parse(texts))) == tuple(texts)
