@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -118,9 +119,13 @@ class Server:
 def binary(find: Callable[[], str | Path | None], what: str, package: str) -> Path:
     """The server's program; a test that needs one that is missing is skipped here, and fails where CI is set."""
     found = find()
-    if found is not None and Path(found).exists():
-        return Path(found)
-    reason = f"{what} is not installed: `make servers` as root, or install the Debian package {package}"
+    if found is None or not Path(found).exists():
+        lacking(f"{what} is not installed: `make servers` as root, or install the Debian package {package}")
+    return Path(found)
+
+
+def lacking(reason: str) -> NoReturn:
+    """Skips the test for what this machine lacks, and fails it where CI is set."""
     if os.environ.get("CI", "").lower() in ("1", "true", "yes"):
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)

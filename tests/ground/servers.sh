@@ -3,10 +3,15 @@
 # None of Debian's own services is started; the tests start theirs on private ports.
 set -eu
 
+# Debian keeps programs that filter and route where only root looks.
+PATH="$PATH:/usr/sbin:/sbin"
 missing=""
 command -v redis-server > /dev/null || missing="$missing redis-server"
 test -x /usr/lib/rabbitmq/bin/rabbitmq-server || missing="$missing rabbitmq-server"
 ls /usr/lib/postgresql/*/bin/postgres > /dev/null 2>&1 || missing="$missing postgresql"
+command -v nft > /dev/null || missing="$missing nftables"
+command -v ip > /dev/null || missing="$missing iproute2"
+command -v haproxy > /dev/null || missing="$missing haproxy"
 
 if [ -z "$missing" ]; then
     exit 0
