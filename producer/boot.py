@@ -17,7 +17,7 @@ from producer.adapters.brokers import is_redis, open_broker
 from producer.adapters.celery_results import CeleryResults
 from producer.adapters.clock import pause, utc_now
 from producer.adapters.key_ring import SqlKeyRing
-from producer.adapters.ledger import SqlLedger, new_id, open_migrated
+from producer.adapters.ledger import SqlLedger, new_ids, open_migrated
 from producer.adapters.outbox import SqlOutbox
 from producer.adapters.rabbitmq_inlet import RabbitInlet
 from producer.adapters.redis_inlet import RedisInlet
@@ -116,7 +116,7 @@ def open_producer(settings: Settings) -> Producer:
         engine=engine,
         ledger=ledger,
         keys=SqlKeyRing(engine),
-        intake=Intake(ledger, OpenGate(), settings.all_jobs(), new_id),
+        intake=Intake(ledger, OpenGate(), settings.all_jobs(), new_ids),
     )
 
 

@@ -17,7 +17,7 @@ from schemas.ticket import NewTicket, Priority, Ticket
 from schemas.verdict import Action, Verdict
 
 
-class Incoming(msgspec.Struct, frozen=True, kw_only=True):
+class Incoming(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A ticket as it came to a door.
 
     Attributes:
@@ -49,14 +49,16 @@ class Intake:
 
     Args:
         jobs: the names of the jobs that a ticket may ask for.
-        new_id: gives an id that sorts by time.
+        new_ids: gives so many ids that sort by time.
     """
 
-    def __init__(self, ledger: Ledger, gate: Gate, jobs: Collection[str], new_id: Callable[[datetime], str]) -> None:
+    def __init__(
+        self, ledger: Ledger, gate: Gate, jobs: Collection[str], new_ids: Callable[[datetime, int], list[str]]
+    ) -> None:
         self._ledger = ledger
         self._gate = gate
         self._jobs = frozenset(jobs)
-        self._new_id = new_id
+        self._new_ids = new_ids
 
     def take_in(self, incoming: Sequence[Incoming], now: datetime) -> list[Receipt | TurnedAway]:
         """What became of each, in order. Those with a receipt are durable.
@@ -66,7 +68,8 @@ class Intake:
         """
         outcomes: list[Receipt | TurnedAway | None] = [self._refusal(each.ticket) for each in incoming]
         wanted = [at for at, refused in enumerate(outcomes) if refused is None]
-        tickets = [self._ticket(incoming[at], now) for at in wanted]
+        ids = self._new_ids(now, len(wanted))
+        tickets = [_ticket(incoming[at], new_id, now) for at, new_id in zip(wanted, ids, strict=True)]
         arrivals: list[Arrival] = []
         places: list[int] = []
         for at, ticket, verdict in zip(wanted, tickets, self._gate.judge(tickets, now), strict=True):
@@ -89,11 +92,12 @@ class Intake:
             return None
         return TurnedAway(field="job", why=f"there is no job {ticket.job!r}; jobs are {', '.join(sorted(self._jobs))}")
 
-    def _ticket(self, incoming: Incoming, now: datetime) -> Ticket:
-        ticket_id = incoming.task_id if _UUID.fullmatch(incoming.task_id) else self._new_id(now)
-        fields = msgspec.structs.asdict(incoming.ticket)
-        fields["external_id"] = incoming.ticket.external_id or incoming.task_id or ticket_id
-        return Ticket(id=ticket_id, tenant=incoming.tenant, received_at=now, **fields)
+
+def _ticket(incoming: Incoming, new_id: str, now: datetime) -> Ticket:
+    ticket_id = incoming.task_id if _UUID.fullmatch(incoming.task_id) else new_id
+    fields = msgspec.structs.asdict(incoming.ticket)
+    fields["external_id"] = incoming.ticket.external_id or incoming.task_id or ticket_id
+    return Ticket(id=ticket_id, tenant=incoming.tenant, received_at=now, **fields)
 
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")

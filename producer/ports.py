@@ -18,7 +18,7 @@ from schemas.ticket import Priority, Ticket
 from schemas.verdict import Verdict
 
 
-class Arrival(msgspec.Struct, frozen=True, kw_only=True):
+class Arrival(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A judged ticket on its way into the ledger.
 
     Attributes:
@@ -34,7 +34,7 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     not_before: datetime | None = None
 
 
-class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+class Receipt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What became of an arrival: its ticket's id, or the id of the one that was here before it.
 
     Attributes:

@@ -23,7 +23,7 @@ HEADER = "ticketmill"
 """Name of the header that only admitted tickets carry."""
 
 
-class Stub(msgspec.Struct, frozen=True, kw_only=True):
+class Stub(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a message says of its ticket: enough to order and share out work before the ledger is asked.
 
     Attributes:

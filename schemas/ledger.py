@@ -36,11 +36,19 @@ def new_id(now: datetime) -> str:
 
     Those that one process makes with the same ``now`` sort in the order they were made.
     """
-    millis = int(now.timestamp() * 1000)
-    count = next(_made) & 0x3FFFFFF
-    value = (millis << 80) | (0x7 << 76) | (count >> 14 << 64) | (0x2 << 62) | ((count & 0x3FFF) << 48)
-    digits = f"{value | secrets.randbits(48):032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+    return new_ids(now, 1)[0]
+
+
+def new_ids(now: datetime, count: int) -> list[str]:
+    """So many of them, for a fraction of their price one by one."""
+    time = (int(now.timestamp() * 1000) << 80) | (0x7 << 76) | (0x2 << 62)
+    chance = secrets.token_bytes(6 * count).hex()
+    ids: list[str] = []
+    for start in range(0, 12 * count, 12):
+        made = next(_made) & 0x3FFFFFF
+        digits = f"{time | (made >> 14 << 64) | ((made & 0x3FFF) << 48):032x}"
+        ids.append(f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{chance[start : start + 12]}")
+    return ids
 
 
 _made = itertools.count(secrets.randbits(25))

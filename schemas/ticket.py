@@ -55,7 +55,7 @@ OptionalKey = Annotated[str, msgspec.Meta(max_length=200)]
 Scalar = str | int | float | bool | None
 
 
-class NewTicket(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NewTicket(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """A ticket as a producer sends it, before it has an id.
 
     Two with the same tenant, source, external id and revision are the same ticket. Where ``external_id`` is
@@ -77,7 +77,7 @@ class NewTicket(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     metadata: dict[Key, Scalar] = {}
 
 
-class Ticket(NewTicket, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Ticket(NewTicket, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """A ticket that intake has given an id and a tenant."""
 
     id: str

@@ -32,13 +32,13 @@ def write_arrivals(connection: Connection, arrivals: Sequence[Arrival], now: dat
     receipts: list[Receipt] = []
     fresh: dict[int, Arrival] = {}
     for arrival in arrivals:
-        before = known.get(arrival.ticket)
+        before = known.get(arrival)
         if before is not None:
             receipts.append(Receipt(ticket_id=before.id, state=before.state, duplicate=True))
             continue
         if known.taken(arrival.ticket.id):
             arrival = _renamed(arrival, now)
-        known.add(arrival.ticket, arrival.state)
+        known.add(arrival)
         fresh[len(receipts)] = arrival
         reason = "; ".join(arrival.verdict.reasons)
         receipts.append(Receipt(ticket_id=arrival.ticket.id, state=arrival.state, duplicate=False, reason=reason))

@@ -40,7 +40,7 @@ class Known:
             ticket = arrival.ticket
             if arrival.task_id:
                 task_ids.append(arrival.task_id)
-            if arrival.task_id or ticket.external_id != ticket.id:
+            if _can_repeat(arrival):
                 groups.setdefault((ticket.tenant, ticket.source, ticket.revision), []).append(ticket.external_id)
         for (tenant, source, revision), names in groups.items():
             for page in _pages(names):
@@ -50,18 +50,19 @@ class Known:
         for page in _pages(task_ids):
             self._ids.update(connection.scalars(_BY_ID, {"ids": page}))
 
-    def get(self, ticket: Ticket) -> Remembered | None:
+    def get(self, arrival: Arrival) -> Remembered | None:
         """The ticket that this one is a repeat of, if any."""
-        return self._by_key.get(_key(ticket))
+        return self._by_key.get(_key(arrival.ticket)) if _can_repeat(arrival) else None
 
     def taken(self, ticket_id: str) -> bool:
-        """Some ticket has this id."""
+        """Some ticket that could be meant has this id."""
         return ticket_id in self._ids
 
-    def add(self, ticket: Ticket, state: State) -> None:
+    def add(self, arrival: Arrival) -> None:
         """Notes a ticket that is written now."""
-        self._by_key[_key(ticket)] = Remembered(ticket.id, state)
-        self._ids.add(ticket.id)
+        if _can_repeat(arrival):
+            self._by_key[_key(arrival.ticket)] = Remembered(arrival.ticket.id, arrival.state)
+            self._ids.add(arrival.ticket.id)
 
 
 _BY_KEY = sa.select(tickets.c.id, tickets.c.state, tickets.c.external_id).where(
@@ -71,6 +72,11 @@ _BY_KEY = sa.select(tickets.c.id, tickets.c.state, tickets.c.external_id).where(
     tickets.c.external_id.in_(sa.bindparam("names", expanding=True)),
 )
 _BY_ID = sa.select(tickets.c.id).where(tickets.c.id.in_(sa.bindparam("ids", expanding=True)))
+
+
+def _can_repeat(arrival: Arrival) -> bool:
+    # Without a name from outside its external id is its own new id, which no other ticket can have.
+    return bool(arrival.task_id) or arrival.ticket.external_id != arrival.ticket.id
 
 
 def _key(ticket: Ticket) -> tuple[str, str, str, str]:

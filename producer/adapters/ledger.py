@@ -17,11 +17,11 @@ from producer.ports import Arrival, Receipt, Stray
 from schemas.answer import Answer, TicketView
 from schemas.bulk import inserting
 from schemas.errors import LedgerNotMigrated, LedgerUnavailable
-from schemas.ledger import check_migrated, new_id, open_ledger, place, reading, writing
+from schemas.ledger import check_migrated, new_ids, open_ledger, place, reading, writing
 from schemas.tables import answers, strays, tickets
 from schemas.ticket import Priority
 
-__all__ = ["SqlLedger", "new_id", "open_migrated"]
+__all__ = ["SqlLedger", "new_ids", "open_migrated"]
 
 MOST_TRIES = 5
 """How often a transaction that met another's copy of the same ticket is begun anew; by then the other is visible."""

@@ -10,6 +10,7 @@ from amqp.exceptions import AMQPError, NotFound
 from kombu.connection import Connection
 
 from producer.adapters.amqp_frames import publish_frames
+from producer.adapters.stencil import Stencil
 from schemas.envelope import Stub, envelope
 from schemas.errors import BrokerUnavailable
 from schemas.queues import ARGUMENTS, PRIORITY_QUEUES
@@ -108,6 +109,8 @@ class _Line:
             declare(connection, queue)
         self._channel: Any = connection.channel()
         self._wire: Any = connection.connection
+        number: int = self._channel.channel_id
+        self._frames = Stencil(lambda stub: publish_frames(number, envelope(stub)))
         self._channel.confirm_select()
         self._channel.events["basic_ack"].add(self._on_ack)
         self._channel.events["basic_nack"].add(self._on_nack)
@@ -118,7 +121,7 @@ class _Line:
 
     def publish(self, stubs: Sequence[Stub]) -> None:
         """Returns once every one is confirmed; raises BrokerUnavailable if one is not."""
-        frames = [publish_frames(self._channel.channel_id, envelope(stub)) for stub in stubs]
+        frames = self._frames(stubs)
         self._unconfirmed.update(range(self._sent + 1, self._sent + len(stubs) + 1))
         self._sent += len(stubs)
         self._wire.transport.write(b"".join(frames))

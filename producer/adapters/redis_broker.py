@@ -11,6 +11,7 @@ from kombu.connection import Connection
 from redis import Redis
 from redis.exceptions import RedisError
 
+from producer.adapters.stencil import Stencil
 from schemas.envelope import Stub, envelope, redis_message, stub_of_redis
 from schemas.errors import BrokerUnavailable
 from schemas.keys import LEASED
@@ -32,9 +33,8 @@ class RedisBroker:
     def publish(self, stubs: Sequence[Stub]) -> None:
         """See Broker."""
         messages: dict[str, list[bytes]] = {}
-        for stub in stubs:
-            sealed = envelope(stub)
-            messages.setdefault(sealed.queue, []).append(redis_message(sealed))
+        for stub, message in zip(stubs, _messages(stubs), strict=True):
+            messages.setdefault(PRIORITY_QUEUES[stub.priority], []).append(message)
         with self._server.client() as redis:
             pipeline = redis.pipeline(transaction=False)
             for queue, batch in messages.items():
@@ -117,6 +117,9 @@ class RedisServer:
         if self._channel is not None:
             self._channel.connection.client.release()
             self._channel = None
+
+
+_messages = Stencil(lambda stub: redis_message(envelope(stub)))
 
 
 def _stubs(messages: Any) -> Iterator[Stub]:

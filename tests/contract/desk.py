@@ -13,7 +13,7 @@ from producer.adapters.outbox import SqlOutbox
 from producer.intake import Incoming, Intake
 from producer.policy.gate import OpenGate
 from producer.ports import Receipt
-from schemas.ledger import Move, lock, move, new_id, reading, writing
+from schemas.ledger import Move, lock, move, new_ids, reading, writing
 from schemas.states import State
 from schemas.tables import tickets
 from schemas.ticket import NewTicket
@@ -31,7 +31,7 @@ class Desk:
         self.ledger = SqlLedger(ledger.engine)
         self.outbox = SqlOutbox(ledger.engine)
         self.books = SqlBooks(ledger.engine)
-        self.intake = Intake(self.ledger, OpenGate(), {"reply", "triage"}, new_id)
+        self.intake = Intake(self.ledger, OpenGate(), {"reply", "triage"}, new_ids)
 
     def take(self, *sent: NewTicket, tenant: str = "acme", task_id: str = "", now: datetime = NOW) -> list[Receipt]:
         outcomes = self.intake.take_in([Incoming(ticket=each, tenant=tenant, task_id=task_id) for each in sent], now)

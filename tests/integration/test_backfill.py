@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy as sa
 
 from producer.adapters.backfills import SqlBackfills
-from producer.adapters.ledger import SqlLedger, new_id
+from producer.adapters.ledger import SqlLedger, new_ids
 from producer.backfill.columns import Columns, pairs
 from producer.backfill.rows import rows_of
 from producer.backfill.run import Summary, run_backfill
@@ -37,7 +37,7 @@ class Backfill:
 
     def __init__(self, ledger: TestLedger) -> None:
         self.engine = ledger.engine
-        self.intake = Intake(SqlLedger(ledger.engine), OpenGate(), {"reply", "triage"}, new_id)
+        self.intake = Intake(SqlLedger(ledger.engine), OpenGate(), {"reply", "triage"}, new_ids)
         self.refused: dict[int, str] = {}
 
     def run(
@@ -276,7 +276,7 @@ def test_a_large_file_is_never_whole_in_memory(backfill: Backfill, tmp_path: Pat
         file.write("body\n")
         for number in range(3_000):
             file.write(f"{number} {'x' * 4_000}\n")
-    backfill.intake = Intake(Unwritten(), OpenGate(), {"reply"}, new_id)  # type: ignore[arg-type]  takes in and forgets
+    backfill.intake = Intake(Unwritten(), OpenGate(), {"reply"}, new_ids)  # type: ignore[arg-type]  takes in and forgets
     tracemalloc.start()
     with path.open("rb") as file:
         summary = run_backfill(

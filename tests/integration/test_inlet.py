@@ -18,7 +18,7 @@ from redis import Redis
 from producer.adapters.brokers import is_redis
 from producer.adapters.celery_results import CeleryResults
 from producer.adapters.clock import pause, utc_now
-from producer.adapters.ledger import SqlLedger, new_id
+from producer.adapters.ledger import SqlLedger, new_ids
 from producer.adapters.rabbitmq_inlet import RabbitInlet
 from producer.adapters.redis_inlet import RedisInlet
 from producer.inlet import InletTurns
@@ -47,7 +47,7 @@ class Door:
         tickets = SqlLedger(ledger.engine)
         self.turns = InletTurns(
             self.inlet,
-            Intake(tickets, OpenGate(), {"reply"}, new_id),
+            Intake(tickets, OpenGate(), {"reply"}, new_ids),
             tickets,
             CeleryResults(results_url),
             self.tray,
