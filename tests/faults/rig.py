@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -27,6 +28,8 @@ from tests.ground.process import Process
 from tests.ground.waiting import wait_until
 
 StartProcess = Callable[..., Process]
+
+_workers = itertools.count(1)
 
 
 class Rig:
@@ -60,7 +63,9 @@ class Rig:
             "GATE_DIRECTORY": str(self._directory),
         }
         env |= {f"TICKETMILL_{name.upper()}": str(value) for name, value in settings.items()}
-        alone = ("--without-mingle", "--without-gossip")
+        # A name each: RabbitMQ refuses a second worker of one name while the first one's connection lives, and a frozen
+        # worker's does.
+        alone = ("--without-mingle", "--without-gossip", "-n", f"worker-{next(_workers)}@%h")
         return self._process("celery", "-A", app, "worker", "-l", "INFO", *alone, *arguments, env=env)
 
     def send(self, count: int = 1, **fields: Any) -> list[Stub]:
