@@ -13,6 +13,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,6 +21,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError
 
+from schemas.bulk import Bulk, inserting
 from schemas.errors import LedgerNotMigrated, LedgerUnavailable, SettingRefused
 from schemas.states import FINAL, State, check_move
 from schemas.tables import IN_CONVERSATION, conversations, history, tickets
@@ -211,17 +213,15 @@ def move(connection: Connection, moves: Sequence[Move], now: datetime) -> None:
         values["settled_at"] = now if each.after in FINAL else None
         by_columns.setdefault(tuple(values), []).append(values | {"ticket_id": each.ticket.id})
     for columns, rows in by_columns.items():
-        statement = sa.update(tickets).where(tickets.c.id == sa.bindparam("ticket_id"))
-        connection.execute(statement.values({name: sa.bindparam(name) for name in columns}), rows)
-    if moves:
-        connection.execute(
-            sa.insert(history),
-            [
-                history_row(each.ticket.id, each.ticket.state, each.after, now, each.ticket.delivery)
-                | {"reason": each.reason, "worker": each.worker}
-                for each in moves
-            ],
-        )
+        _update(columns)(connection, rows)
+    write_history(
+        connection,
+        [
+            history_row(each.ticket.id, each.ticket.state, each.after, now, each.ticket.delivery)
+            | {"reason": each.reason, "worker": each.worker}
+            for each in moves
+        ],
+    )
     ended = {
         (each.ticket.tenant, each.ticket.conversation)
         for each in moves
@@ -229,6 +229,16 @@ def move(connection: Connection, moves: Sequence[Move], now: datetime) -> None:
     }
     for tenant, name in sorted(ended):
         _release_next(connection, tenant, name, now)
+
+
+@cache
+def _update(columns: tuple[str, ...]) -> Bulk:
+    statement = sa.update(tickets).where(tickets.c.id == sa.bindparam("ticket_id"))
+    return Bulk(statement.values({name: sa.bindparam(name) for name in columns}))
+
+
+write_history = inserting(history, "ticket_id", "at", "before", "after", "delivery", "reason", "worker")
+"""Writes rows that ``history_row`` made."""
 
 
 def history_row(ticket_id: str, before: State | str, after: State, now: datetime, delivery: int) -> dict[str, Any]:

@@ -16,9 +16,9 @@ from producer.adapters.known import Known
 from producer.ports import Arrival, Receipt
 from schemas.bulk import inserting
 from schemas.envelope import Stub
-from schemas.ledger import history_row, new_id
+from schemas.ledger import history_row, new_id, write_history
 from schemas.states import State
-from schemas.tables import aliases, history, tickets
+from schemas.tables import aliases, tickets
 from schemas.ticket import Ticket
 
 
@@ -48,7 +48,6 @@ def write_arrivals(connection: Connection, arrivals: Sequence[Arrival], now: dat
 
 
 _insert_tickets = inserting(tickets)
-_insert_history = inserting(history, "ticket_id", "at", "before", "after", "delivery", "reason", "worker")
 _insert_aliases = inserting(aliases)
 
 
@@ -62,7 +61,7 @@ def _write(connection: Connection, fresh: dict[int, Arrival], receipts: list[Rec
     # The same order for all who write, so that two of them never wait for each other's unique keys.
     rows.sort(key=lambda row: (row["tenant"], row["source"], row["external_id"], row["revision"]))
     _insert_tickets(connection, rows)
-    _insert_history(
+    write_history(
         connection,
         [history_row(row["id"], "", State(row["state"]), now, 1) | {"reason": row["reason"]} for row in rows],
     )
