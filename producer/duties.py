@@ -69,7 +69,7 @@ class RelayTurns:
         now = self._clock()
         self._relay.hand_over(stubs, now)
         if self._sweep_at is None or not now < self._sweep_at <= now + self._interval:
-            full = self._duty.mine(now) and self._relay.sweep(now) >= self._chunk
+            full = self._duty.mine(now) and self._relay.sweep(now, self._tray.oldest) >= self._chunk
             self._sweep_at = now if full else now + self._interval
         return 0.0
 

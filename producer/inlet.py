@@ -105,7 +105,7 @@ class InletTurns:
         if strays:
             self._ledger.keep(strays, now)
             log.warning("kept %d messages that are no tickets; see `ticketmill dead`", len(strays))
-        self._tray.put([each.stub for each in outcomes if isinstance(each, Receipt) and each.stub is not None])
+        self._tray.put([each.stub for each in outcomes if isinstance(each, Receipt) and each.stub is not None], now)
         self._tell(failed, known)
 
     def _incoming(self, raw: RawTicket) -> Incoming:

@@ -44,9 +44,14 @@ class Relay:
             self._outbox.published(chunk, now)
         return len(ordered)
 
-    def sweep(self, now: datetime) -> int:
-        """One chunk of everything that is due: left over, done waiting, or next of the backfill; returns how many."""
-        count = self.hand_over(self._outbox.unpublished(self._chunk, now - GRACE), now)
+    def sweep(self, now: datetime, taken_since: datetime | None = None) -> int:
+        """One chunk of everything that is due: left over, done waiting, or next of the backfill; returns how many.
+
+        Args:
+            taken_since: what was taken in since then is about to be handed over, and left alone here.
+        """
+        due_before = min(now - GRACE, (taken_since or now) - timedelta(microseconds=1))
+        count = self.hand_over(self._outbox.unpublished(self._chunk, due_before), now)
         count += self.hand_over(self._outbox.wake(self._chunk, now), now)
         return count + self.hand_over(self._outbox.release_backfill(self._window, self._chunk, now), now)
 
@@ -110,22 +115,30 @@ class Tray:
     def __init__(self, most: int) -> None:
         self._most = most
         self._stubs: list[Stub] = []
+        self._oldest: datetime | None = None
         self._changed = Condition()
         self._closed = False
 
-    def put(self, stubs: Sequence[Stub]) -> None:
+    @property
+    def oldest(self) -> datetime | None:
+        """When the first of those that lie there was taken in."""
+        with self._changed:
+            return self._oldest
+
+    def put(self, stubs: Sequence[Stub], taken_at: datetime) -> None:
         """Lays them down and wakes whoever waits."""
         if not stubs:
             return
         with self._changed:
             self._stubs += stubs[: max(0, self._most - len(self._stubs))]
+            self._oldest = self._oldest or taken_at
             self._changed.notify_all()
 
     def take(self, wait_s: float) -> list[Stub]:
         """All that lies there; waits for something for so long, less if the tray is closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._stubs or self._closed, wait_s)
-            taken, self._stubs = self._stubs, []
+            taken, self._stubs, self._oldest = self._stubs, [], None
         return taken
 
     def close(self) -> None:

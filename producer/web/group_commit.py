@@ -79,6 +79,7 @@ class GroupCommit:
         return group
 
     def _take_in(self, together: list[Incoming]) -> Outcomes:
-        outcomes = self._intake.take_in(together, self._clock())
-        self._tray.put([each.stub for each in outcomes if isinstance(each, Receipt) and each.stub is not None])
+        now = self._clock()
+        outcomes = self._intake.take_in(together, now)
+        self._tray.put([each.stub for each in outcomes if isinstance(each, Receipt) and each.stub is not None], now)
         return outcomes
