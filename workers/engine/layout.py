@@ -12,6 +12,7 @@ from itertools import groupby
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from workers.engine.attention import attention, merged
 from workers.engine.cache import Cache, Places, places
@@ -22,7 +23,7 @@ class Layout:
     """A step's tokens, where their keys and values go in the cache, and what each of them may see.
 
     Attributes:
-        tokens, positions: of all chunks, [n].
+        tokens, positions: of all chunks, then padding, [n].
         picking: the chunks after which a next token is picked; ``wanted`` has the index of the last token of each.
     """
 
@@ -51,14 +52,16 @@ class Layout:
                         ends.append(len(tokens) - 1)
             if prefix:
                 self._shared.append(_Shared(slice(start, len(tokens)), places(prefix.blocks, device), offset))
-        self.tokens = torch.tensor(tokens, device=device)
-        self.positions = torch.tensor(positions, device=device)
+        self._count = len(tokens)
+        self._padding = [0] * (_rounded(len(tokens)) - len(tokens))
+        self.tokens = torch.tensor(tokens + self._padding, device=device)
+        self.positions = torch.tensor(positions + self._padding, device=device)
         self.wanted = torch.tensor(ends, dtype=torch.long, device=device)
         self._slots = torch.tensor(slots, device=device)
 
     def attend(self, layer: int, queries: Tensor, pairs: Tensor, scale: float) -> Tensor:
         """See `networks.Attend`."""
-        self._cache.write(layer, pairs, self._slots)
+        self._cache.write(layer, pairs[: self._count], self._slots)
         parts = [self._own(layer, tails, queries[tails.at], scale) for tails in self._tails]
         seen, totals = parts[0] if len(parts) == 1 else (torch.cat(each) for each in zip(*parts, strict=True))
         for shared in self._shared:
@@ -70,7 +73,7 @@ class Layout:
             other, other_totals = attention(asked, keys, values, scale)
             other, other_totals = other[0].transpose(0, 1), other_totals[0].transpose(0, 1)
             seen[shared.at] = merged(other, other_totals, seen[shared.at], totals[shared.at])
-        return seen.flatten(1)
+        return functional.pad(seen.flatten(1), (0, 0, 0, len(self._padding))) if self._padding else seen.flatten(1)
 
     def _own(self, layer: int, tails: _Tails, queries: Tensor, scale: float) -> tuple[Tensor, Tensor]:
         """What the tokens of a group see of their own row: [tokens, heads, size] and log-sum-exps [tokens, heads]."""
@@ -110,6 +113,12 @@ class _Tails:
     scatter: Tensor | None
     blocks: Places
     mask: Tensor
+
+
+def _rounded(count: int) -> int:
+    """A number of tokens that products are computed for: the library keeps half a megabyte of code for every number
+    that it meets, for ever, so it must not meet them all."""
+    return 1 << (count - 1).bit_length() if count <= 16 else -(-count // 16) * 16
 
 
 def _by_prefix(chunks: Iterable[Chunk]) -> list[tuple[Prefix | None, list[Chunk]]]:

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from workers.engine.attention import attention, merged, plain_attention
+from workers.engine.layout import _rounded
 
 
 @pytest.mark.parametrize(
@@ -32,3 +33,9 @@ def test_two_parts_put_together_are_one_softmax() -> None:
     second = attention(queries, keys[:, :, 4:], values[:, :, 4:], 0.25)
     torch.testing.assert_close(merged(*first, *second), whole)
     torch.testing.assert_close(torch.logaddexp(first[1], second[1]), total)
+
+
+def test_steps_of_any_size_are_computed_for_few_sizes() -> None:
+    sizes = {_rounded(count) for count in range(1, 257)}
+    assert len(sizes) <= 20
+    assert all(count <= _rounded(count) < count + 16 for count in range(1, 2_049))
