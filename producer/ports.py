@@ -118,8 +118,11 @@ class Books(Protocol):
         """Queues again, as new deliveries, running tickets whose worker has not been seen since; what to publish."""
         ...
 
-    def queued(self, published_before: datetime) -> Mapping[Priority, int]:
-        """How many queued tickets of each priority should lie on the broker since then."""
+    def queued(self, published_before: datetime | None = None) -> Mapping[Priority, int]:
+        """How many tickets of each priority are queued; only those that should lie on the broker since then, if given.
+
+        The first question is cheap, also where a million are queued.
+        """
         ...
 
     def suspects(self, priority: Priority, published_before: datetime, after_id: str, most: int) -> list[Stub]:

@@ -6,7 +6,7 @@ noted as published is sent again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from threading import Condition
 
@@ -17,8 +17,8 @@ from schemas.ticket import Priority
 GRACE = timedelta(milliseconds=250)
 """How long the outbox leaves a due ticket alone: the door that took it in is publishing it in this very moment."""
 
-PAGE = 10_000
-"""Suspects compared with the broker at once."""
+PAGE = 50_000
+"""Suspects compared with the broker at once, which may look through all it has for each page."""
 
 
 class Relay:
@@ -86,8 +86,9 @@ class Reconciler:
         before = now - self._lost_after
         # The broker first: what is started meanwhile is then missing from the ledger's count, never from the broker's.
         held = self._broker.held()
-        queued = self._books.queued(before)
-        short = [priority for priority in held if held[priority] < queued.get(priority, 0)]
+        if not _short(held, self._books.queued()):
+            return 0
+        short = _short(held, self._books.queued(before))
         return sum(self._look_through(priority, before) for priority in short)
 
     def _look_through(self, priority: Priority, before: datetime) -> int:
@@ -103,6 +104,10 @@ class Reconciler:
     def close(self) -> None:
         """Lets go of the broker."""
         self._broker.close()
+
+
+def _short(held: Mapping[Priority, int], queued: Mapping[Priority, int]) -> list[Priority]:
+    return [priority for priority in held if held[priority] < queued.get(priority, 0)]
 
 
 class Tray:

@@ -58,11 +58,11 @@ class SqlBooks:
             ]
             return queue(connection, left, "its worker has gone silent", now)
 
-    def queued(self, published_before: datetime) -> Mapping[Priority, int]:
-        """How many queued tickets of each priority should lie on the broker since then."""
+    def queued(self, published_before: datetime | None = None) -> Mapping[Priority, int]:
+        """See Books. The index answers the first question alone; the second looks at every ticket."""
+        counting = _QUEUED if published_before is None else _QUEUED.where(tickets.c.published_at < published_before)
         with reading(self._engine) as connection:
-            rows = connection.execute(_QUEUED, {"published_before": published_before})
-            return {Priority.of_rank(row.priority): row.tickets for row in rows}
+            return {Priority.of_rank(row.priority): row.tickets for row in connection.execute(counting)}
 
     def suspects(self, priority: Priority, published_before: datetime, after_id: str, most: int) -> list[Stub]:
         """Some of those, by id: a page that begins after ``after_id``."""
@@ -92,13 +92,19 @@ _LEFT_RUNNING = (
     .order_by(tickets.c.priority, tickets.c.id)
     .limit(sa.bindparam("most"))
 )
-_ON_BROKER = (tickets.c.state == State.QUEUED.value, tickets.c.published_at < sa.bindparam("published_before"))
 _QUEUED = (
-    sa.select(tickets.c.priority, sa.func.count().label("tickets")).where(*_ON_BROKER).group_by(tickets.c.priority)
+    sa.select(tickets.c.priority, sa.func.count().label("tickets"))
+    .where(tickets.c.state == State.QUEUED.value)
+    .group_by(tickets.c.priority)
 )
 _SUSPECTS = (
     sa.select(*STUB_COLUMNS)
-    .where(*_ON_BROKER, tickets.c.priority == sa.bindparam("rank"), tickets.c.id > sa.bindparam("after_id"))
+    .where(
+        tickets.c.state == State.QUEUED.value,
+        tickets.c.priority == sa.bindparam("rank"),
+        tickets.c.id > sa.bindparam("after_id"),
+        tickets.c.published_at < sa.bindparam("published_before"),
+    )
     .order_by(tickets.c.id)
     .limit(sa.bindparam("most"))
 )
