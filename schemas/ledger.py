@@ -10,11 +10,13 @@ from __future__ import annotations
 import itertools
 import secrets
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
+from threading import Lock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -75,6 +77,7 @@ def open_ledger(url: str) -> Engine:
     engine = sa.create_engine(parsed, connect_args={"timeout": BUSY_TIMEOUT_S})
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
+    _turns[engine] = Lock()
     return engine
 
 
@@ -118,8 +121,14 @@ def writing(engine: Engine) -> Generator[Connection]:
     Raises:
         LedgerUnavailable: the database cannot be reached, is full, or is read-only.
     """
-    with _translated(engine), engine.begin() as connection:
+    turn = _turns.get(engine)
+    with _translated(engine), turn or nullcontext(), engine.begin() as connection:
         yield connection
+
+
+_turns: WeakKeyDictionary[Engine, Lock] = WeakKeyDictionary()
+# SQLite lets one write at a time, and those who wait ask again after 1 to 100 ms. Threads of one process take turns
+# here instead, the next at once.
 
 
 @contextmanager
