@@ -15,6 +15,7 @@ from schemas.job import Job
 from schemas.ticket import Ticket
 from tests.ground.real_text import Rows
 from tests.integration.engine.conftest import answered, opened, ticket
+from workers.engine.attention import plain_attention
 from workers.engine.networks.llama import LlamaNetwork
 from workers.engine.networks.stock import StockNetwork
 from workers.ports import Completed
@@ -52,6 +53,16 @@ def test_mixed_jobs_in_shared_slots_answer_as_each_ticket_alone(
     load = engine.load()
     assert 0 < load.reused_tokens < load.prompt_tokens
     assert 0 < load.useful_slot_steps <= load.slot_steps
+
+
+def test_the_attention_that_any_device_can_compute_answers_the_same(
+    model_of_kind: Callable[[str], Path], tickets: list[Ticket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = model_of_kind("llama")
+    fused = answered(opened(directory, JOBS, directory), tickets, JOBS)
+    monkeypatch.setattr("workers.engine.layout.attention", plain_attention)
+    plain = answered(opened(directory, JOBS, directory), tickets, JOBS)
+    assert plain == fused
 
 
 def test_each_family_is_computed_by_the_network_made_for_it(model_of_kind: Callable[[str], Path]) -> None:
