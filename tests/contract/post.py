@@ -135,6 +135,12 @@ class Taker:
             assert time.monotonic() < deadline, "not true in time"
             self.hub.run_once()
 
+    def heard(self) -> None:
+        """Returns once the broker has read what was sent to it: RabbitMQ answers no acknowledgement, and one that still
+        lies in a socket is lost with it."""
+        if not isinstance(self.transport, RedisTransport):
+            self.connection.channel().close()
+
     def die(self) -> None:
         """Its connections are gone from one moment to the next."""
         if isinstance(self.transport, RedisTransport):

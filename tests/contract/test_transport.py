@@ -71,6 +71,7 @@ def test_what_is_acknowledged_never_comes_back(post: Post, taker: Takers) -> Non
     post.send(*(stub() for _ in range(10)))
     held = first.take(10)
     first.transport.ack([held[0], held[1], held[2], held[5], held[9]])
+    first.heard()
     first.die()
     again = taker().take(5)
     assert ids(again) == [ids(held)[at] for at in (3, 4, 6, 7, 8)]
@@ -196,6 +197,7 @@ def test_work_goes_on_after_the_broker_came_back(broker: Broker, post: Post, tak
         held = again.take(2)
         assert all(each.redelivered for each in held)
     again.transport.ack(held)
+    again.heard()
     again.die()
     assert taker().transport.reserve(2) == []
 

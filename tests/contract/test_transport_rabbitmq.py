@@ -68,6 +68,7 @@ def test_acknowledging_out_of_order_takes_nothing_else_along(rabbitmq: VirtualHo
     worker.transport.ack([held[0], held[1], held[4]])
     worker.transport.release([held[2]])
     worker.transport.ack([held[5]])
+    worker.heard()
     worker.die()
     again = taker().take(4)
     assert sorted(ids(again)) == sorted(ids([held[2], *held[6:9]]))
