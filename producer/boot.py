@@ -154,7 +154,7 @@ def _inlet_turns(producer: Producer, tray: Tray, duty: Duty) -> InletTurns:
     url = settings.broker.url
     redis = is_redis(url)
     return InletTurns(
-        RedisInlet(url, pause) if redis else RabbitInlet(url),
+        RedisInlet(url, pause) if redis else RabbitInlet(url, settings.relay.chunk),
         producer.intake,
         producer.ledger,
         CeleryResults(settings.broker.result_backend),

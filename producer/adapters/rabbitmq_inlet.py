@@ -20,17 +20,22 @@ LINGER_S = 0.005
 
 
 class RabbitInlet:
-    """See Inlet. For one thread at a time."""
+    """See Inlet. For one thread at a time.
 
-    def __init__(self, url: str) -> None:
+    Args:
+        credit: messages that RabbitMQ may send before they are done: the most that one ``receive`` gives.
+    """
+
+    def __init__(self, url: str, credit: int) -> None:
         self._url = url
+        self._credit = credit
         self._connection: Connection | None = None
         self._channel: Any = None
         self._buffer: deque[Any] = deque()
 
     def receive(self, most: int, wait_s: float) -> list[RawMessage]:
         """See Inlet."""
-        with self._open(most) as wire:
+        with self._open() as wire:
             while len(self._buffer) < most:
                 try:
                     wire.drain_events(timeout=LINGER_S if self._buffer else wait_s)
@@ -40,7 +45,7 @@ class RabbitInlet:
 
     def done(self, messages: Sequence[RawMessage]) -> None:
         """See Inlet."""
-        with self._open(len(messages)):
+        with self._open():
             if messages[-1].token.channel is self._channel:
                 self._channel.basic_ack(messages[-1].token.delivery_tag, multiple=True)
 
@@ -52,14 +57,14 @@ class RabbitInlet:
             self._connection = None
 
     @contextmanager
-    def _open(self, credit: int) -> Generator[Any]:
+    def _open(self) -> Generator[Any]:
         place = f"broker {Connection(self._url).as_uri()}"
         try:
             if self._connection is None:
                 self._connection = Connection(self._url, connect_timeout=5, heartbeat=0)
                 declare(self._connection, INLET)
                 self._channel = self._connection.channel()
-                self._channel.basic_qos(0, credit, False)
+                self._channel.basic_qos(0, self._credit, False)
                 self._channel.basic_consume(INLET, callback=self._buffer.append)
             yield self._connection.connection
         except (AMQPError, OSError) as error:

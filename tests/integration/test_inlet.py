@@ -42,7 +42,7 @@ class Door:
     def __init__(self, ledger: TestLedger, broker_url: str, results_url: str = "") -> None:
         self.engine = ledger.engine
         self.broker_url = broker_url
-        self.inlet: Inlet = RedisInlet(broker_url, pause) if is_redis(broker_url) else RabbitInlet(broker_url)
+        self.inlet: Inlet = RedisInlet(broker_url, pause) if is_redis(broker_url) else RabbitInlet(broker_url, 100)
         self.tray = Tray(1000)
         tickets = SqlLedger(ledger.engine)
         self.turns = InletTurns(
