@@ -149,7 +149,7 @@ class DrainStep(bootsteps.StartStopStep):
             queues = open_transport(c.connection, ours, lease_s, c.hub)
             app.handed = HandedMessages(c.hub, lambda message, queue: publish(app, message, queue))
             self._transport = BothTransports(queues, app.handed)
-            app.monitor.watch(c.event_dispatcher)
+            app.monitor.watch(c.event_dispatcher, c.timer.call_after)
             turn = promise(_guarded(app.drain.turn))
             app.drain.attach(self._transport, lambda: c.hub.call_soon(turn))
         app.drain.beat()
@@ -165,6 +165,7 @@ class DrainStep(bootsteps.StartStopStep):
             return
         if parent.blueprint.state != bootsteps.RUN:
             finish(app.drain, app, lambda: self._loop_once(parent))
+            app.monitor.send()
         app.drain.detach()
         for timer in self._timers:
             timer.cancel()

@@ -10,6 +10,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from schemas.bulk import inserting
 from schemas.ledger import Locked, Move, check_migrated, lock, move, new_id, open_ledger, writing
 from schemas.outcome import Answered, Dead, Outcome, Parked, Retry, Returned
 from schemas.states import State
@@ -24,6 +25,8 @@ _ticket_decoder = msgspec.json.Decoder(Ticket)
 _IDS = sa.bindparam("ids", expanding=True)
 _DOCUMENTS = sa.select(tickets.c.id, tickets.c.document).where(tickets.c.id.in_(_IDS))
 _ATTEMPTS = sa.select(attempts.c.ticket_id, attempts.c.outcome).where(attempts.c.ticket_id.in_(_IDS))
+_insert_attempts = inserting(attempts, *(column.name for column in attempts.c if column.name != "id"))
+_insert_answers = inserting(answers)
 _ALIASES = sa.select(aliases.c.ticket_id, aliases.c.task_id).where(aliases.c.ticket_id.in_(_IDS))
 
 
@@ -165,17 +168,13 @@ def _settle(
         return frozenset()
     moves = [_move(row, each.outcome, worker, now) for each, row in counted]
     move(connection, moves, now)
-    connection.execute(
-        sa.insert(attempts),
-        [_attempt(each, made, worker) for (each, _), made in zip(counted, moves, strict=True)],
-    )
+    _insert_attempts(connection, [_attempt(each, made, worker) for (each, _), made in zip(counted, moves, strict=True)])
     answered = [
         {"ticket_id": each.ticket_id, "at": now, "document": msgspec.json.encode(each.outcome.answer).decode()}
         for each, _ in counted
         if isinstance(each.outcome, Answered)
     ]
-    if answered:
-        connection.execute(sa.insert(answers), answered)
+    _insert_answers(connection, answered)
     return frozenset(each.ticket_id for each, _ in counted)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -26,6 +26,10 @@ logger = logging.getLogger(__name__)
 
 KEPT_WHILE_AWAY = 50_000
 """Events kept while the broker is away, the latest ones."""
+
+SENT_AFTER_S = 0.05
+SENT_AT = 300
+"""Events are sent together: those of so long a time, or so many."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -46,10 +50,18 @@ class CeleryMonitor:
         self._dispatcher: EventDispatcher | None = None
         self._requests: dict[str, TicketRequest] = {}
         self._events: list[dict[str, Any]] = []
+        self._later: Callable[..., object] | None = None
+        self._due = False
 
-    def watch(self, dispatcher: EventDispatcher | None) -> None:
-        """Sends by this dispatcher from now on: a worker makes a new one for each connection."""
+    def watch(self, dispatcher: EventDispatcher | None, later: Callable[..., object]) -> None:
+        """Sends by this dispatcher from now on: a worker makes a new one for each connection.
+
+        Args:
+            later: ``later(seconds, callback)`` has it called then, on this thread.
+        """
         self._dispatcher = dispatcher
+        self._later = later
+        self._due = False
 
     def reserved(self, stubs: Sequence[Stub]) -> None:
         """See Monitor."""
@@ -86,6 +98,15 @@ class CeleryMonitor:
 
     def flush(self) -> None:
         """See Monitor."""
+        if len(self._events) >= SENT_AT:
+            self.send()
+        elif self._events and not self._due and self._later is not None:
+            self._due = True
+            self._later(SENT_AFTER_S, self.send)
+
+    def send(self) -> None:
+        """Sends now what was told."""
+        self._due = False
         dispatcher: Any = self._dispatcher
         if not self._events or dispatcher is None or dispatcher.producer is None:
             return

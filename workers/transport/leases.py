@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from redis import Redis
+from redis import ConnectionPool
+from redis.exceptions import NoScriptError
 
 from schemas.keys import LEASED, LEASES
 
 _SCRIPT = files("workers.transport").joinpath("leases.lua").read_text(encoding="utf-8")
+_HASH = hashlib.sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
 _RESTORED_A_CALL = 500
 
 
@@ -33,14 +36,15 @@ class Leases:
     """Messages of kombu's lists taken under a lease. Every method is one call of one script.
 
     Args:
-        client: made for this server; the script is sent once and then named by its hash.
+        pool: gives a connection of its own, which is kept. A redis-py client on top of it would cost as much again as
+            the calls themselves.
         prefix: kombu's ``global_keyprefix``; it stands before the names of our own keys, and must already stand
             before those of the lists.
         lease_s: how long a lease lasts by the server's own clock, in seconds.
     """
 
-    def __init__(self, client: Redis, prefix: str, lease_s: float) -> None:
-        self._run = client.register_script(_SCRIPT)
+    def __init__(self, pool: ConnectionPool, prefix: str, lease_s: float) -> None:
+        self._line: Any = pool.make_connection()
         self._keys = [prefix + LEASES, prefix + LEASED]
         self._lease_s = lease_s
         self._name = secrets.token_hex(6)
@@ -83,8 +87,22 @@ class Leases:
             restored += last
         return restored
 
+    def close(self) -> None:
+        """Ends the connection; leases outlive it."""
+        self._line.disconnect()
+
     def _call(self, lists: Sequence[str], *arguments: str | float) -> Any:
-        return self._run(keys=[*self._keys, *lists], args=arguments)
+        # The script is sent once and then named by its hash, also to a server that has forgotten it.
+        call = ("EVALSHA", _HASH, len(self._keys) + len(lists), *self._keys, *lists, *arguments)
+        try:
+            return self._ask(*call)
+        except NoScriptError:
+            self._ask("SCRIPT", "LOAD", _SCRIPT)
+            return self._ask(*call)
+
+    def _ask(self, *command: str | float) -> Any:
+        self._line.send_command(*command)
+        return self._line.read_response()
 
 
 def _cut(text: bytes, lengths: bytes) -> Iterator[bytes]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
 import msgspec
-from redis import ConnectionPool, Redis
+from redis import ConnectionPool
 from redis.exceptions import RedisError
 
 from schemas.envelope import label_of_redis
@@ -40,7 +40,7 @@ class RedisTransport:
         self._queue_of_list = {name: queue for queue in queues for name in lists_of(queue, prefix)}
         self._lists = list(self._queue_of_list)
         with self._translated():
-            self._leases = Leases(Redis(connection_pool=pool), prefix, lease_s)
+            self._leases = Leases(pool, prefix, lease_s)
             self._doorbell = Doorbell(pool, self._lists, loop)
 
     def reserve(self, most: int) -> list[Delivery]:
@@ -81,6 +81,7 @@ class RedisTransport:
     def close(self) -> None:
         """Leaves the loop. What is leased stays so until it is acknowledged or runs out."""
         self._doorbell.close()
+        self._leases.close()
 
     def _delivery(self, leased: Leased) -> Delivery:
         label = label_of_redis(leased.message)
