@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
+from schemas.errors import SettingRefused
 from schemas.queues import INLET, QUEUES
 from schemas.settings import Settings
 from workers.adapters import clock
@@ -17,6 +18,9 @@ from workers.drain import Drain, Parts
 from workers.ports import Engine
 from workers.sizing import Sizing
 from workers.steps import Amqp, DrainStep, EngineStep, Mill, TicketTask, queue_of
+
+REDIS_SCHEMES = ("redis", "rediss", "redis+socket", "sentinel")
+RABBITMQ_SCHEMES = ("amqp", "amqps", "pyamqp")
 
 REDIS_OPTIONS = {"socket_timeout": 15.0, "socket_connect_timeout": 5.0, "socket_keepalive": True}
 """A broker that vanished without a word is noticed, instead of being waited for without end."""
@@ -60,8 +64,15 @@ def make_app(settings: Settings, open_engine: Callable[[Settings], Engine]) -> M
 
 
 def configuration(settings: Settings) -> dict[str, Any]:
-    """Celery's own settings, as our workers need them."""
-    redis = settings.broker.url.startswith("redis")
+    """Celery's own settings, as our workers need them.
+
+    Raises:
+        SettingRefused: the broker is of no kind that we drain.
+    """
+    scheme = settings.broker.url.partition("://")[0]
+    if scheme not in REDIS_SCHEMES + RABBITMQ_SCHEMES:
+        raise SettingRefused("broker.url", "must begin with redis://, rediss://, redis+socket://, amqp:// or amqps://")
+    redis = scheme in REDIS_SCHEMES
     return {
         "broker_url": settings.broker.url,
         "broker_transport_options": dict(REDIS_OPTIONS) if redis else {},

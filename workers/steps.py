@@ -57,12 +57,12 @@ class TicketTask(Task[..., Any]):
         raise NotImplementedError("send it with apply_async(queue='ticketmill.inlet') or send_task")
 
 
-def hand_over(_task: object, app: Mill, _consumer: object) -> Callable[..., None]:
+def hand_over(_task: object, app: Mill, consumer: Any) -> Callable[..., None]:
     """The strategy for messages of our task that Celery's own consumer took: they go to the drain too."""
 
-    def hand(message: Any, _body: object, ack: Callable[[], object], _reject: object, _callbacks: object) -> None:
+    def hand(message: Any, _body: object, ack: Callable[..., object], _reject: object, _callbacks: object) -> None:
         if app.handed is not None:
-            app.handed.hand(message, ack)
+            app.handed.hand(message, lambda: ack(logger, consumer.connection_errors))
 
     return hand
 

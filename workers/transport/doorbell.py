@@ -35,8 +35,7 @@ class Doorbell:
 
     def arm(self, ring: Callable[[], None]) -> None:
         """Rings once from now on; soon, if a list is non-empty already."""
-        self._line.send_command("EXISTS", *self._lists)
-        if self._line.read_response():
+        if self._lists and self._any_exists():
             self._ring = None
             self._loop.call_soon(ring)
         else:
@@ -47,6 +46,10 @@ class Doorbell:
         self._ring = None
         self._loop.remove_reader(self._socket)
         self._line.disconnect()
+
+    def _any_exists(self) -> bool:
+        self._line.send_command("EXISTS", *self._lists)
+        return bool(self._line.read_response())
 
     def _on_readable(self) -> None:
         # What the server pushed is not looked at: any change may mean work, and arming again finds out.
