@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import sys
-from datetime import UTC, datetime
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import Struct, structs
 
 from ops.cli.options import Config, Json
 from ops.cli.screen import print_json, print_text, safe_line
@@ -14,6 +18,7 @@ from schemas.errors import Refused
 from schemas.ticket import Priority
 
 if TYPE_CHECKING:
+    from producer.backfill.run import Summary
     from schemas.ticket import NewTicket
 
 PANEL = "Tickets"
@@ -23,6 +28,7 @@ Text = Annotated[str, typer.Option()]
 def register(app: typer.Typer) -> None:
     """Adds these commands to the command line."""
     app.command(rich_help_panel=PANEL)(enqueue)
+    app.command(rich_help_panel=PANEL)(backfill)
 
 
 def enqueue(
@@ -62,21 +68,127 @@ def enqueue(
     }
     given = {name: value for name, value in flags.items() if value}
     ticket = _from_stdin(given) if body is None else _from_flags({"body": body, **given})
-    from ops.enqueue import enqueue as take_in
+    from ops.sending import send_one
     from producer.adapters.settings_file import read_settings
     from producer.boot import open_producer
 
-    receipt, waits = take_in(open_producer(read_settings(config)), ticket, tenant, datetime.now(UTC))
+    receipt, waits = send_one(open_producer(read_settings(config)), ticket, tenant)
     if json:
-        print_json(
-            {"id": receipt.ticket_id, "state": receipt.state, "duplicate": receipt.duplicate, "reason": receipt.reason}
-        )
+        shown = {"id": receipt.ticket_id, "state": receipt.state, "duplicate": receipt.duplicate}
+        print_json(shown | ({"reason": receipt.reason} if receipt.reason else {}))
     else:
         print_text(receipt.ticket_id)
     if receipt.duplicate:
         print_text(f"ticketmill: that ticket was here before; it is {receipt.state}", stderr=True)
+    _say_what_waits(waits)
+
+
+def _say_what_waits(waits: str) -> None:
     if waits:
-        print_text(f"ticketmill: accepted, and published once the broker is back ({safe_line(waits)})", stderr=True)
+        print_text(f"ticketmill: accepted; published once the broker is back ({safe_line(waits)})", stderr=True)
+
+
+def backfill(
+    file: Annotated[Path, typer.Argument(help="CSV or JSON lines; - for stdin.")],
+    map: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FIELD=COLUMN,...", help="Which column is which field of a ticket. May be repeated."),
+    ] = None,
+    job: Annotated[str, typer.Option(help="What is wanted of every ticket.")] = "",
+    priority: Annotated[Priority | None, typer.Option(help="Of every ticket; backfill if not given.")] = None,
+    source: Annotated[str, typer.Option(help="Where they come from; backfill if not given.")] = "",
+    language: Text = "",
+    encoding: Annotated[str, typer.Option(help="How the file's text is written.")] = "utf-8",
+    delimiter: Annotated[str, typer.Option(help="Of a CSV file; found in its first line if not given.")] = "",
+    tenant: Annotated[str, typer.Option(help="Whose tickets they are.")] = "default",
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Put a file of tickets in: CSV or JSON lines, row by row, and safe to run twice.
+
+    Broken rows are named by their line and left out; the exit code is 2 then, and all the others are in.
+    """
+    from ops.sending import File, send_file
+    from producer.adapters.settings_file import read_settings
+    from producer.backfill.columns import pairs
+    from producer.boot import open_producer
+
+    constants = {"job": job, "priority": priority.value if priority else "", "source": source, "language": language}
+    what = File(
+        name=str(file),
+        mapped=pairs("--map", [pair for each in map or [] for pair in each.split(",")]),
+        constants={name: value for name, value in constants.items() if value},
+        encoding=encoding,
+        delimiter=delimiter,
+    )
+    producer = open_producer(read_settings(config))
+    refused: list[Broken] = []
+
+    def note(line: int, why: str) -> None:
+        if len(refused) < MOST_SHOWN:
+            refused.append(Broken(line, why))
+
+    with _opened(file) as (content, size), _bar(content, size, quiet=json) as progress:
+        sent = send_file(producer, what, content, tenant, progress, note)
+    for each in refused:
+        print_text(f"line {each.line}: {safe_line(each.why)}", stderr=True)
+    if sent.rows.refused > len(refused):
+        print_text(f"... and {sent.rows.refused - len(refused):,} more", stderr=True)
+    if json:
+        print_json({"backfill": sent.backfill, **structs.asdict(sent.rows), "lines": refused})
+    else:
+        rows = sent.rows
+        counted = f"{rows.new:,} new, {rows.known:,} known before, {rows.refused:,} refused"
+        print_text(f"{rows.read:,} rows: {counted}")
+    _say_what_waits(sent.waits)
+    raise typer.Exit(2 if sent.rows.refused else 0)
+
+
+MOST_SHOWN = 100
+"""Broken rows that are named; of a file that is broken throughout, the first ones tell it all."""
+
+
+class Broken(Struct, frozen=True):
+    """A row that is left out."""
+
+    line: int
+    why: str
+
+
+@contextmanager
+def _opened(file: Path) -> Generator[tuple[io.BufferedReader, int]]:
+    if str(file) == "-":
+        yield io.BufferedReader(sys.stdin.buffer), 0  # pyright: ignore[reportArgumentType] - any readable buffer does
+        return
+    try:
+        with open(file, "rb") as content:
+            yield content, file.stat().st_size
+    except OSError as error:
+        raise Refused(str(file), f"cannot be read: {error.strerror}") from None
+
+
+@contextmanager
+def _bar(content: io.BufferedReader, size: int, quiet: bool) -> Generator[Callable[[Summary], None]]:
+    if quiet or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TextColumn("{task.description}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=size or None)
+
+        def show(rows: Summary) -> None:
+            said = f"{rows.read:,} rows, {rows.new:,} new, {rows.known:,} known, {rows.refused:,} refused"
+            bar.update(task, completed=content.tell() if size else 0, description=said)
+
+        yield show
 
 
 def _from_flags(fields: dict[str, Any]) -> NewTicket:
