@@ -113,6 +113,13 @@ def _home(settings: Settings, _now: datetime) -> Findings:
 
 def _ledger(settings: Settings, now: datetime) -> Findings:
     ledger = open_migrated(settings.ledger.url)
+    try:
+        yield from _of_ledger(ledger, settings, now)
+    finally:
+        ledger.dispose()
+
+
+def _of_ledger(ledger: Engine, settings: Settings, now: datetime) -> Findings:
     with writing(ledger) as connection:
         connection.execute(sa.update(tickets).values(reason=tickets.c.reason).where(sa.false()))
         serving = tuple(int(part) for part in connection.dialect.server_version_info or () if isinstance(part, int))

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ops.cli.options import Config, Json
-from ops.cli.screen import print_json, print_table, print_text, safe_line
+from ops.cli.screen import json_line, print_json, print_table, print_text, safe_line
 from schemas.ticket import Priority
 
 if TYPE_CHECKING:
     from ops.status import Status
 
 PANEL = "Look"
+WATCH_S = 2.0
+CLEAR = "\x1b[H\x1b[2J"
 
 
 def register(app: typer.Typer) -> None:
@@ -30,23 +32,22 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Again every two seconds, until Ctrl-C.")] = False,
 ) -> None:
     """Show tickets per state and priority, queue depths, workers, and how fast it goes."""
+    from ops.opened import opened_ledger
     from ops.status import status as status_now
-    from producer.adapters.ledger import open_migrated
-    from producer.adapters.settings_file import read_settings
 
-    settings = read_settings(config)
-    ledger = open_migrated(settings.ledger.url)
-    while True:
-        now = status_now(ledger, settings.broker.url, datetime.now(UTC))
-        if watch and not json:
-            print_text("\x1b[H\x1b[2J", end="")
-        if json:
-            print_json(now)
-        else:
-            _tell_status(now)
-        if not watch:
-            return
-        time.sleep(2.0)
+    with opened_ledger(config) as (settings, ledger):
+        while True:
+            now = status_now(ledger, settings.broker.url, datetime.now(UTC))
+            if watch and json:
+                print_text(json_line(now))
+            elif json:
+                print_json(now)
+            else:
+                print_text(CLEAR if watch else "", end="")
+                _tell_status(now)
+            if not watch:
+                return
+            time.sleep(WATCH_S)
 
 
 def bench(

@@ -86,12 +86,11 @@ def flower(config: Config = None) -> None:
     """Run Flower: every ticket under its own id, those of the past included. Read-only, on this machine."""
     from ops.extras import require
     from ops.flower import serve_flower
-    from producer.adapters.ledger import open_migrated
-    from producer.adapters.settings_file import read_settings
+    from ops.opened import opened_ledger
 
     require("ops")
-    settings = read_settings(config)
-    serve_flower(settings, open_migrated(settings.ledger.url), lambda url: print_text(f"Flower is at {url}"))
+    with opened_ledger(config) as (settings, ledger):
+        serve_flower(settings, ledger, lambda url: print_text(f"Flower is at {url}"))
 
 
 def become(command: list[str], environment: Mapping[str, str]) -> None:

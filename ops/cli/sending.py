@@ -68,11 +68,11 @@ def enqueue(
     }
     given = {name: value for name, value in flags.items() if value}
     ticket = _from_stdin(given) if body is None else _from_flags({"body": body, **given})
+    from ops.opened import opened_producer
     from ops.sending import send_one
-    from producer.adapters.settings_file import read_settings
-    from producer.boot import open_producer
 
-    receipt, waits = send_one(open_producer(read_settings(config)), ticket, tenant)
+    with opened_producer(config) as producer:
+        receipt, waits = send_one(producer, ticket, tenant)
     if json:
         shown = {"id": receipt.ticket_id, "state": receipt.state, "duplicate": receipt.duplicate}
         print_json(shown | ({"reason": receipt.reason} if receipt.reason else {}))
@@ -108,10 +108,9 @@ def backfill(
 
     Broken rows are named by their line and left out; the exit code is 2 then, and all the others are in.
     """
+    from ops.opened import opened_producer
     from ops.sending import File, send_file
-    from producer.adapters.settings_file import read_settings
     from producer.backfill.columns import pairs
-    from producer.boot import open_producer
 
     constants = {"job": job, "priority": priority.value if priority else "", "source": source, "language": language}
     what = File(
@@ -121,14 +120,17 @@ def backfill(
         encoding=encoding,
         delimiter=delimiter,
     )
-    producer = open_producer(read_settings(config))
     refused: list[Broken] = []
 
     def note(line: int, why: str) -> None:
         if len(refused) < MOST_SHOWN:
             refused.append(Broken(line, why))
 
-    with _opened(file) as (content, size), _bar(content, size, quiet=json) as progress:
+    with (
+        opened_producer(config) as producer,
+        _opened(file) as (content, size),
+        _bar(content, size, quiet=json) as progress,
+    ):
         sent = send_file(producer, what, content, tenant, progress, note)
     for each in refused:
         print_text(f"line {each.line}: {safe_line(each.why)}", stderr=True)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ops.cli.options import Config, Json
 from ops.cli.screen import print_json, print_table, print_text, safe_line
-
-if TYPE_CHECKING:
-    from producer.ports import KeyRing
 
 PANEL = "Set up"
 
@@ -58,9 +55,11 @@ def create(
     json: Json = False,
 ) -> None:
     """Make a key and print it. This is the only time that it can be seen."""
+    from ops.opened import opened_producer
     from producer.api_keys import make_key
 
-    made, key = make_key(_key_ring(config), tenant, label, datetime.now(UTC))
+    with opened_producer(config) as producer:
+        made, key = make_key(producer.keys, tenant, label, datetime.now(UTC))
     if json:
         print_json({"key": key, "id": made.id, "tenant": made.tenant, "label": made.label})
     else:
@@ -69,7 +68,10 @@ def create(
 
 def list_keys(config: Config = None, json: Json = False) -> None:
     """List keys: whose they are and whether they hold, never the keys themselves."""
-    keys = _key_ring(config).listed()
+    from ops.opened import opened_producer
+
+    with opened_producer(config) as producer:
+        keys = producer.keys.listed()
     if json:
         print_json(keys)
     else:
@@ -81,16 +83,11 @@ def revoke(
     key_id: Annotated[str, typer.Argument(metavar="ID", help="As `key list` shows it.")], config: Config = None
 ) -> None:
     """Revoke a key: from now on nobody gets in with it."""
-    _key_ring(config).revoke(key_id, datetime.now(UTC))
+    from ops.opened import opened_producer
+
+    with opened_producer(config) as producer:
+        producer.keys.revoke(key_id, datetime.now(UTC))
     print_text(f"revoked {safe_line(key_id)}")
-
-
-def _key_ring(config: Path | None) -> KeyRing:
-    from producer.adapters.key_ring import SqlKeyRing
-    from producer.adapters.ledger import open_migrated
-    from producer.adapters.settings_file import read_settings
-
-    return SqlKeyRing(open_migrated(read_settings(config).ledger.url))
 
 
 def _day(at: datetime | None) -> str:

@@ -16,7 +16,7 @@ from ops.cli.screen import json_line, print_json, print_table, print_text, safe_
 from schemas.errors import Refused
 
 if TYPE_CHECKING:
-    from ops.facts import Answered, Story, Stray
+    from ops.facts import Answered, Lost, Story, Stray
 
 PANEL = "Tickets"
 
@@ -42,10 +42,10 @@ def show(
 ) -> None:
     """Show a ticket's whole history: changes of state, attempts with their batch, and the answer."""
     from ops.facts import story
-    from producer.adapters.ledger import open_migrated
-    from producer.adapters.settings_file import read_settings
+    from ops.opened import opened_ledger
 
-    found = story(open_migrated(read_settings(config).ledger.url), ticket)
+    with opened_ledger(config) as (_, ledger):
+        found = story(ledger, ticket)
     if json:
         print_json(found)
     else:
@@ -98,12 +98,11 @@ def answers(
 ) -> None:
     """Print the answers, as they stream from the ledger."""
     from ops.facts import answered
-    from producer.adapters.ledger import open_migrated
-    from producer.adapters.settings_file import read_settings
+    from ops.opened import opened_ledger
 
-    ledger = open_migrated(read_settings(config).ledger.url)
-    found = answered(ledger, job=job, since=None if since is None else _moment(since), external_id=external_id)
-    _PRINTERS[format](found)
+    moment = None if since is None else _moment(since)
+    with opened_ledger(config) as (_, ledger):
+        _PRINTERS[format](answered(ledger, job=job, since=moment, external_id=external_id))
 
 
 def _moment(text: str) -> datetime:
@@ -165,29 +164,29 @@ def dead(
     """List the tickets that were given up and the messages that were no ticket, with the reasons."""
     from ops.facts import dead_tickets, stray_messages
     from ops.facts import stray as stray_message
-    from producer.adapters.ledger import open_migrated
-    from producer.adapters.settings_file import read_settings
+    from ops.opened import opened_ledger
 
-    ledger = open_migrated(read_settings(config).ledger.url)
-    if stray is not None:
-        found = stray_message(ledger, stray)
-        if json:
-            print_json(found)
+    with opened_ledger(config) as (_, ledger):
+        if stray is not None:
+            found = stray_message(ledger, stray)
+            (print_json if json else _show_stray)(found)
+        elif json:
+            print_json({"tickets": list(dead_tickets(ledger)), "strays": list(stray_messages(ledger))})
         else:
-            _show_stray(found)
-    elif json:
-        print_json({"tickets": list(dead_tickets(ledger)), "strays": list(stray_messages(ledger))})
-    else:
-        print_table(
-            "Dead tickets",
-            ("ticket", "external id", "job", "priority", "reason"),
-            ((each.id, each.external_id, each.job, each.priority, each.reason) for each in dead_tickets(ledger)),
-        )
-        print_table(
-            "\nStray messages (ticketmill dead ID shows one)",
-            ("id", "at", "queue", "reason"),
-            ((each.id, _clock(each.at), each.queue, each.reason) for each in stray_messages(ledger)),
-        )
+            _list_dead(dead_tickets(ledger), stray_messages(ledger))
+
+
+def _list_dead(tickets: Iterable[Lost], strays: Iterable[Stray]) -> None:
+    print_table(
+        "Dead tickets",
+        ("ticket", "external id", "job", "priority", "reason"),
+        ((each.id, each.external_id, each.job, each.priority, each.reason) for each in tickets),
+    )
+    print_table(
+        "\nStray messages (ticketmill dead ID shows one)",
+        ("id", "at", "queue", "reason"),
+        ((each.id, _clock(each.at), each.queue, each.reason) for each in strays),
+    )
 
 
 def _show_stray(found: Stray) -> None:
