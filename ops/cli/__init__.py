@@ -14,8 +14,14 @@ from schemas.errors import Refused, TicketmillError
 
 
 def main() -> None:
-    """Entry point of the console script."""
-    sys.exit(run(sys.argv[1:]))
+    """Entry point of the console script. A reader that went away (``ticketmill answers | head``) is exit 1, quietly."""
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = code or 1
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -26,10 +32,6 @@ def run(arguments: Sequence[str]) -> int:
         app(list(arguments), prog_name="ticketmill")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BrokenPipeError:
-        # The reader of our output went away (`ticketmill answers | head`): no failure of ours, and nobody to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except TicketmillError as error:
         if os.environ.get("TICKETMILL_DEBUG"):
             raise

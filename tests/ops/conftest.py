@@ -13,7 +13,7 @@ import pytest
 
 from ops.cli import run
 from producer.adapters.ledger import SqlLedger as ProducerLedger
-from producer.adapters.ledger import new_id
+from producer.adapters.ledger import new_ids
 from producer.intake import Incoming, Intake
 from producer.policy.gate import OpenGate
 from producer.ports import Receipt
@@ -70,7 +70,7 @@ class Desk:
     def __init__(self, ledger: TestLedger) -> None:
         self.url = ledger.url
         self.engine = ledger.engine
-        self._intake = Intake(ProducerLedger(ledger.engine), OpenGate(), {"reply", "triage"}, new_id)
+        self._intake = Intake(ProducerLedger(ledger.engine), OpenGate(), {"reply", "triage"}, new_ids)
         self._worker = SqlLedger(ledger.engine)
 
     def take(self, body: str = "Where is my parcel?", **fields: Any) -> Receipt:

@@ -130,14 +130,14 @@ def test_a_wrong_command_line_is_exit_2(ticketmill: Command, arguments: tuple[st
     assert ticketmill(*arguments).code == 2
 
 
-def test_a_reader_that_goes_away_is_no_failure(sqlite_ledger: TestLedger) -> None:
+def test_a_reader_that_goes_away_ends_the_command_unremarked(sqlite_ledger: TestLedger) -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TICKETMILL_LEDGER_URL": sqlite_ledger.url}
     env.pop("TICKETMILL_DATA", None)
     command = [sys.executable, "-m", "ops.cli", "schema", "ticket"]
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout is not None
         running.stdout.close()
-        assert running.wait() == 0
+        assert running.wait() == 1
         assert running.stderr is not None
         assert running.stderr.read() == b""
 
@@ -162,9 +162,10 @@ def shop(ticketmill: Command, sqlite_ledger: TestLedger, monkeypatch: pytest.Mon
 
 def test_a_ticket_from_flags(shop: Shop) -> None:
     said = shop(
-        "enqueue", "--body", "退款 =1+1", "--subject", "s", "--job", "triage", "--priority", "urgent", "--source", "shop",
-        "--external-id", "7", "--conversation", "c", "--customer", "k", "--language", "zh", "--region", "eu",
-        "--deadline", "2026-05-01T12:00:00Z", "--metadata", "order=1=2", "--tenant", "acme",
+        "enqueue", "--body", "退款 =1+1", "--subject", "s", "--job", "triage", "--priority", "urgent",
+        "--source", "shop", "--external-id", "7", "--conversation", "c", "--customer", "k",
+        "--language", "zh", "--region", "eu", "--deadline", "2026-05-01T12:00:00Z",
+        "--metadata", "order=1=2", "--tenant", "acme",
     )  # fmt: skip
     assert said.code == 0
     assert "published once the broker is back" in said.err
