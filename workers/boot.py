@@ -76,7 +76,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
     return {
         "broker_url": settings.broker.url,
         "broker_transport_options": dict(REDIS_OPTIONS) if redis else {},
-        "broker_connection_retry_on_startup": True,
+        "worker_consumer": "workers.steps:PatientConsumer",
         "broker_heartbeat": max(1, int(settings.worker.lease)),
         "result_backend": settings.broker.result_backend or None,
         "task_serializer": "json",

@@ -10,6 +10,7 @@ from typing import Any, cast
 from celery import Celery, Task, bootsteps, signals
 from celery.app.amqp import AMQP
 from celery.worker import state
+from celery.worker.consumer import Consumer as WorkerConsumer
 from kombu.connection import Connection
 from kombu.entity import Queue
 from kombu.messaging import Consumer
@@ -26,6 +27,9 @@ from workers.transport.handed import BothTransports, HandedMessages
 logger = logging.getLogger(__name__)
 
 TICK_S = 1.0
+LONGEST_RETRY_S = 5.0
+"""Between two tries to reach the broker: a broker that is back is found soon."""
+
 LAST_COMMIT_S = 10.0
 """How long a worker in a hurry waits for the ledger to take what it gives back."""
 
@@ -84,6 +88,29 @@ class Amqp(AMQP):
         accept = self.app.conf.accept_content if accept is None else accept
         wanted = list(self.queues.consume_from.values()) if queues is None else queues
         return DrainedConsumer(channel, accept=accept, queues=wanted, **options)
+
+
+class PatientConsumer(WorkerConsumer):
+    """Celery's consumer, which never gives its broker up, and has the drain go on meanwhile."""
+
+    def ensure_connected(self, conn: Connection) -> Connection:
+        """Connects, however long it takes. What ends in the slots is committed all the while, and the ledger told that
+        we live; else the reconciler would hand our tickets to others.
+        """
+        drain: Drain | None = getattr(self.app, "drain", None)
+
+        def meanwhile() -> None:
+            state.maybe_shutdown()
+            if drain is not None:
+                drain.beat()
+                drain.turn()
+
+        def complain(error: Exception, interval: float) -> None:
+            logger.error("cannot connect to %s: %s; trying again in %g s", conn.as_uri(), error, interval)
+
+        return conn.ensure_connection(
+            complain, interval_start=1, interval_step=1, interval_max=LONGEST_RETRY_S, callback=meanwhile
+        )
 
 
 class EngineStep(bootsteps.StartStopStep):
