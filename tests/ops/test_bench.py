@@ -1,0 +1,34 @@
+"""``ticketmill bench``: its object is what a program that compares runs relies on."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+
+import pytest
+
+from tests.ground.process import Process
+
+RATIOS = {"drain": {"redis_vs_stock", "redis_vs_stock_128", "redis_vs_flush32", "rabbitmq_vs_stock"}}
+
+
+@pytest.mark.usefixtures("redis", "rabbitmq")  # it starts its own; where the programs are missing, this says so
+@pytest.mark.parametrize("name", sorted(RATIOS))
+def test_a_quick_run_as_json(process: Callable[..., Process], name: str) -> None:
+    done = process("ops.cli", "bench", name, "--quick", "--json")
+    assert done.wait(240) == 0, done.output()
+    report = json.loads(done.output()[done.output().index("{") :])
+    assert set(report) == {"bench", "machine", "figures", "rows", "left_out"}
+    assert report["bench"] == name
+    assert report["machine"]["cpus"] >= 1
+    assert RATIOS[name] <= set(report["figures"])
+    assert all(math.isfinite(figure) and figure > 0 for figure in report["figures"].values())
+    assert report["rows"]
+    assert not report["left_out"]
+
+
+def test_an_unknown_benchmark_is_refused_by_name(process: Callable[..., Process]) -> None:
+    refused = process("ops.cli", "bench", "nope")
+    assert refused.wait(60) == 2
+    assert "'nope' is none of" in refused.output()
