@@ -16,6 +16,9 @@ from workers.engine.runner import Allowed, Runner
 from workers.engine.scheduler import Row, Scheduler
 from workers.ports import Completed, Failed, Work
 
+_HALF_A_CHARACTER = "\ufffd"
+"""What is decoded from the first bytes of a character whose others were past the answer's last token."""
+
 
 class Counters(msgspec.Struct):
     """Totals since the batch was made. See `workers.ports.Load`."""
@@ -125,6 +128,8 @@ class RunningBatch:
     def _complete(self, row: Row, finish: Finish) -> None:
         slot = self._rows[row]
         text = self._model.tokenizer.decode(row.answer, skip_special_tokens=True).strip()
+        if finish is Finish.LENGTH:
+            text = text.rstrip(_HALF_A_CHARACTER)
         data: dict[str, Any] | None = None
         if slot.constraint:
             try:

@@ -91,6 +91,15 @@ def test_constrained_answers_always_parse_and_say_what_they_cost(
         assert answer.usage.reused_tokens < answer.usage.prompt_tokens
 
 
+def test_an_answer_that_the_limit_cuts_off_ends_with_a_whole_character(packaged: Path) -> None:
+    jobs = {f"of-{most}": Job(system="你是客服，用中文回答。", max_new_tokens=most) for most in range(1, 25)}
+    tickets = [ticket(name, "我的包裹什么时候能到？", name) for name in jobs]
+    ended = answered(opened("smollm2-135m-instruct", jobs, packaged), tickets, jobs, slots=24)
+    texts = [_answer(done).text for done in ended.values()]
+    assert any("\u4e00" <= text[-1:] <= "\u9fff" for text in texts)
+    assert not any(text.endswith("\ufffd") for text in texts)
+
+
 def test_an_answer_that_the_limit_cuts_off_fails_alone(small: Path) -> None:
     schema = {"type": "object", "properties": {"why": {"type": "string"}}, "required": ["why"]}
     jobs = {"explain": Job(system="Explain.", answer_schema=schema, max_new_tokens=6), "reply": REPLY}
