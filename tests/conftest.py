@@ -14,5 +14,6 @@ pytest_plugins = [
     "tests.ground.brokers",
     "tests.ground.ledgers",
     "tests.ground.processes",
+    "tests.ground.real_model",
     "tests.ground.real_text",
 ]

@@ -22,10 +22,9 @@ from transformers import (
 )
 
 from schemas.job import Job
-from schemas.settings import ModelSettings, Settings
+from schemas.settings import ModelSettings
 from schemas.ticket import Ticket
 from workers.engine.local import LocalEngine
-from workers.engine.models.packaged import NAME, gguf_file, packaged_model
 from workers.ports import Completed, Failed, Work
 
 TEMPLATE = (
@@ -92,16 +91,6 @@ def model_of_kind(
         return directory
 
     return make
-
-
-@pytest.fixture(scope="session")
-def packaged() -> Path:
-    """The home whose models hold the packaged one; skips where its wheel is not installed."""
-    home = Path(Settings().home).expanduser()
-    if gguf_file() is None and not list(home.glob(f"models/{NAME}-*")):
-        pytest.skip("the packaged model is not installed: run `ticketmill model install`")
-    packaged_model(home)
-    return home
 
 
 def opened(path: Path | str, jobs: dict[str, Job], home: Path, context: int | None = None) -> LocalEngine:
