@@ -22,6 +22,7 @@ from schemas.queues import PRIORITY_QUEUES
 from schemas.ticket import Priority
 
 OURS = PRIORITY_QUEUES[Priority.NORMAL]
+ARRIVED_WITHIN_S = 30.0
 
 
 def bench_enqueue(brokers: Brokers, *, quick: bool, note: Callable[[str], None]) -> Report:
@@ -79,8 +80,17 @@ def _stock(url: str, messages: int, run: str, *, confirmed: bool) -> float:
     began = time.perf_counter()
     apply_async_each(url, rows, confirmed=confirmed)
     seconds = time.perf_counter() - began
+    if not confirmed:
+        _wait_for(url, messages)
     require("messages on the broker", depth(url, QUEUE, empty=True), messages)
     return seconds
+
+
+def _wait_for(url: str, messages: int) -> None:
+    """Unconfirmed messages are still on their way to the broker when their sender has hung up."""
+    deadline = time.monotonic() + ARRIVED_WITHIN_S
+    while depth(url, QUEUE) < messages and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 def _figures(rows: list[Row]) -> dict[str, float]:
