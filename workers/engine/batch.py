@@ -129,7 +129,7 @@ class RunningBatch:
         slot = self._rows[row]
         text = self._model.tokenizer.decode(row.answer, skip_special_tokens=True).strip()
         if finish is Finish.LENGTH:
-            text = text.rstrip(_HALF_A_CHARACTER)
+            text = text.removesuffix(_HALF_A_CHARACTER)
         data: dict[str, Any] | None = None
         if slot.constraint:
             try:

@@ -49,7 +49,9 @@ def test_mixed_jobs_in_shared_slots_answer_as_each_ticket_alone(
     for each in tickets:
         done = ended[each.id]
         assert isinstance(done, Completed)
-        assert done.answer.text == _alone(directory, each), each.id
+        alone = _alone(directory, each)
+        # An answer that its limit cuts off inside a character ends before it.
+        assert done.answer.text in (alone, alone.removesuffix("\ufffd")), each.id
     load = engine.load()
     assert 0 < load.reused_tokens < load.prompt_tokens
     assert 0 < load.useful_slot_steps <= load.slot_steps
