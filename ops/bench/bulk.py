@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,10 @@ from ops.bench.report import BenchFailed
 from ops.migrate import migrate
 from producer.boot import Producer, open_producer
 from producer.intake import Incoming
-from producer.ports import Receipt
 from schemas.ledger import reading
 from schemas.settings import Settings, load_settings
 from schemas.tables import answers, tickets
 from schemas.ticket import new_ticket_from
-
-CHUNK = 500
 
 
 def bench_settings(folder: Path, broker_url: str, slots: int = 32) -> Settings:
@@ -43,17 +39,16 @@ def producing(settings: Settings) -> Generator[Producer]:
         producer.close()
 
 
-def put_in(producer: Producer, rows: Iterable[dict[str, Any]]) -> int:
-    """Rows to tickets, durable in the ledger, then on the broker and confirmed; returns how many."""
-    relay = producer.relay()
+def put_in(producer: Producer, rows: Iterable[dict[str, Any]]) -> None:
+    """Rows to tickets, durable in the ledger, then on the broker and confirmed."""
+    sender = producer.sender()
     left = iter(rows)
-    count = 0
-    while chunk := list(islice(left, CHUNK)):
-        now = datetime.now(UTC)
-        incoming = [Incoming(ticket=new_ticket_from(row), tenant="bench") for row in chunk]
-        receipts = [each for each in producer.intake.take_in(incoming, now) if isinstance(each, Receipt)]
-        count += relay.hand_over([receipt.stub for receipt in receipts if receipt.stub is not None], now)
-    return count
+    try:
+        while chunk := list(islice(left, producer.settings.relay.chunk)):
+            sender.take_in([Incoming(ticket=new_ticket_from(row), tenant="bench") for row in chunk])
+    finally:
+        sender.close()
+    require("trouble with the broker", sender.trouble, "")
 
 
 def in_ledger(settings: Settings) -> dict[str, int]:

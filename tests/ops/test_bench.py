@@ -10,7 +10,10 @@ import pytest
 
 from tests.ground.process import Process
 
-RATIOS = {"drain": {"redis_vs_stock", "redis_vs_stock_128", "redis_vs_flush32", "rabbitmq_vs_stock"}}
+RATIOS = {
+    "drain": {"redis_vs_stock", "redis_vs_stock_128", "redis_vs_flush32", "rabbitmq_vs_stock"},
+    "enqueue": {"redis_vs_apply_async", "rabbitmq_vs_apply_async", "rabbitmq_confirmed_vs_apply_async_confirmed"},
+}
 
 
 @pytest.mark.usefixtures("redis", "rabbitmq")  # it starts its own; where the programs are missing, this says so
