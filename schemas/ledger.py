@@ -11,13 +11,13 @@ import itertools
 import secrets
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.engine import Connection, Engine, make_url
@@ -153,8 +153,7 @@ def _translated(engine: Engine) -> Generator[None]:
         raise LedgerUnavailable(place(engine), why, "Run `ticketmill doctor`") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Locked:
+class Locked(msgspec.Struct, frozen=True, gc=False):
     """A ticket's row, locked in the transaction that read it."""
 
     id: str
@@ -180,7 +179,8 @@ _LOCK_CONVERSATIONS = (
     .order_by(conversations.c.tenant, conversations.c.name)
     .with_for_update()
 )
-_LOCKED = sa.select(*(tickets.c[name] for name in Locked.__dataclass_fields__))
+_STATE = Locked.__struct_fields__.index("state")
+_LOCKED = sa.select(*(tickets.c[name] for name in Locked.__struct_fields__))
 
 
 def lock(connection: Connection, ids: Sequence[str]) -> dict[str, Locked]:
@@ -194,18 +194,23 @@ def lock(connection: Connection, ids: Sequence[str]) -> dict[str, Locked]:
     rows = connection.execute(
         _LOCKED.where(tickets.c.id.in_(_IDS)).order_by(tickets.c.id).with_for_update(), {"ids": list(ids)}
     )
-    return {row.id: replace(Locked(*row), state=State(row.state)) for row in rows}
+    return {row[0]: _locked(row) for row in rows.all()}
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+def _locked(row: Any) -> Locked:
+    columns = list(row)
+    columns[_STATE] = State(columns[_STATE])
+    return Locked(*columns)
+
+
+class Move(msgspec.Struct, frozen=True):
     """One ticket to another state. ``changes`` are further columns of its row to set."""
 
     ticket: Locked
     after: State
     reason: str = ""
     worker: str = ""
-    changes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    changes: Mapping[str, Any] = {}
 
 
 def move(connection: Connection, moves: Sequence[Move], now: datetime) -> None:

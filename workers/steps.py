@@ -181,7 +181,7 @@ class DrainStep(bootsteps.StartStopStep):
             app.drain.attach(self._transport, lambda: c.hub.call_soon(turn))
         app.drain.beat()
         self._timers = [
-            c.timer.call_repeatedly(TICK_S, _guarded(app.drain.tick)),
+            c.timer.call_repeatedly(min(TICK_S, lease_s / 3), _guarded(app.drain.tick)),
             c.timer.call_repeatedly(lease_s / 3, app.drain.beat),
         ]
 

@@ -88,9 +88,12 @@ class CeleryMonitor:
     def settled(self, settlements: Sequence[Settlement]) -> None:
         """See Monitor."""
         self._drop([each.ticket_id for each in settlements])
+        endings: dict[str, list[dict[str, Any]]] = {}
         for each in settlements:
             kind, fields = _ending(each)
-            self._tell(kind, iter([fields]))
+            endings.setdefault(kind, []).append(fields)
+        for kind, several in endings.items():
+            self._tell(kind, iter(several))
 
     def forgotten(self, ticket_ids: Sequence[str]) -> None:
         """See Monitor."""

@@ -12,19 +12,15 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
-import amqp
 import msgspec
 from kombu.connection import Connection
 
-from schemas.envelope import label_of_headers
 from schemas.errors import BrokerUnavailable
 from schemas.queues import ARGUMENTS
 from workers.ports import Delivery, Loop
+from workers.transport.wire import Parcel, Wire, label_of, message_of
 
 _transports = count(1)
-
-Message = Any
-"""An ``amqp.Message``, whose body and delivery info have no types of their own."""
 
 
 class RabbitTransport:
@@ -37,21 +33,19 @@ class RabbitTransport:
 
     def __init__(self, connection: Connection, queues: Sequence[str], loop: Loop) -> None:
         self._connection = connection
-        self._wire: Any = connection.connection
         self._loop = loop
         self._credit = 0
         self._ready: Callable[[], None] | None = None
         self._name = f"{next(_transports)}."
-        self._out: dict[str, tuple[_Line, Message]] = {}
+        self._out: dict[str, tuple[_Line, Parcel]] = {}
         with self._translated():
-            # Reading what is there must end when nothing more is there, also where no loop has been told to read.
-            self._wire.transport.raise_on_initial_eintr = True
-            self._lines = [_Line(connection.channel(), queue, self._on_message) for queue in queues]
+            self._wire = Wire(connection.connection, loop)
+            self._lines = [_Line(connection.channel(), queue, self._wire, self._on_message) for queue in queues]
 
     def reserve(self, most: int) -> list[Delivery]:
         """See Transport."""
         with self._translated():
-            self._read()
+            self._wire.read()  # bounded by the credit: the broker sends no more until something is acknowledged
         taken: list[Delivery] = []
         for line in self._lines:
             while line.buffer and len(taken) < most:
@@ -61,25 +55,24 @@ class RabbitTransport:
     def ack(self, deliveries: Sequence[Delivery]) -> None:
         """See Transport."""
         with self._translated():
-            for line, messages in self._held(deliveries).items():
-                line.ack({message.delivery_tag for message in messages})
+            for line, parcels in self._held(deliveries).items():
+                line.ack({parcel.tag for parcel in parcels})
 
     def release(self, deliveries: Sequence[Delivery]) -> None:
         """See Transport."""
         with self._translated():
-            for line, messages in self._held(deliveries).items():
-                line.give_back([message.delivery_tag for message in messages])
+            for line, parcels in self._held(deliveries).items():
+                line.give_back([parcel.tag for parcel in parcels])
 
     def move(self, deliveries: Sequence[Delivery], queue: str) -> None:
         """See Transport."""
         with self._translated():
             channel = self._connection.channel()
             declare(channel, queue)
-            for line, messages in self._held(deliveries).items():
-                for message in messages:
-                    copy = amqp.Message(message.body, **message.properties)
-                    channel.basic_publish_confirm(copy, exchange="", routing_key=queue)
-                line.ack({message.delivery_tag for message in messages})
+            for line, parcels in self._held(deliveries).items():
+                for parcel in parcels:
+                    channel.basic_publish_confirm(message_of(parcel), exchange="", routing_key=queue)
+                line.ack({parcel.tag for parcel in parcels})
             channel.close()
 
     def renew(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
@@ -118,32 +111,26 @@ class RabbitTransport:
         if ready is not None:
             self._loop.call_soon(ready)
 
-    def _read(self) -> None:
-        # Bounded by the credit: the broker sends no more until something is acknowledged.
-        while True:
-            try:
-                self._wire.drain_events(timeout=0)
-            except TimeoutError:
-                return
-
-    def _delivery(self, line: _Line, message: Message) -> Delivery:
-        token = f"{self._name}{line.channel.channel_id}.{message.delivery_tag}"
-        self._out[token] = line, message
-        headers: dict[str, Any] = message.properties.get("application_headers") or {}
-        label = label_of_headers(headers)
+    def _delivery(self, line: _Line, parcel: Parcel) -> Delivery:
+        token = f"{self._name}{line.channel.channel_id}.{parcel.tag}"
+        self._out[token] = line, parcel
+        label = label_of(parcel)
+        headers = b""
+        if label.stub is None:
+            headers = msgspec.json.encode(message_of(parcel).properties.get("application_headers", {}), enc_hook=repr)
         return Delivery(
             stub=label.stub,
             token=token,
             queue=line.queue,
-            redelivered=bool(message.delivery_info["redelivered"]) or label.redelivered,
+            redelivered=parcel.redelivered or label.redelivered,
             raw=label.raw,
             newer=label.newer,
-            headers=b"" if label.stub else msgspec.json.encode(headers, enc_hook=repr),
-            body=b"" if label.stub else bytes(message.body),
+            headers=headers,
+            body=b"" if label.stub else parcel.body,
         )
 
-    def _held(self, deliveries: Sequence[Delivery]) -> dict[_Line, list[Message]]:
-        held: dict[_Line, list[Message]] = {}
+    def _held(self, deliveries: Sequence[Delivery]) -> dict[_Line, list[Parcel]]:
+        held: dict[_Line, list[Parcel]] = {}
         for each in deliveries:
             found = self._out.pop(each.token, None)
             if found is not None:
@@ -167,22 +154,22 @@ def declare(channel: Any, queue: str) -> None:
 class _Line:
     """One queue's channel with what it brought."""
 
-    def __init__(self, channel: Any, queue: str, on_message: Callable[[], None]) -> None:
+    def __init__(self, channel: Any, queue: str, wire: Wire, on_message: Callable[[], None]) -> None:
         self.channel = channel
         self.queue = queue
-        self.buffer: deque[Message] = deque()
+        self.buffer: deque[Parcel] = deque()
         self._unacknowledged: dict[int, None] = {}  # delivery tags in the order the broker gave them
         self._on_message = on_message
         self._consumer = ""
-        channel.auto_decode = False
         declare(channel, queue)
+        wire.hear(channel.channel_id, self._receive)
 
     def consume(self, credit: int) -> None:
         # Credit belongs to the consumer and cannot be changed on one: RabbitMQ 4 has no other kind.
         if self._consumer:
             self.channel.basic_cancel(self._consumer)
         self.channel.basic_qos(0, credit, False)
-        self._consumer = self.channel.basic_consume(self.queue, callback=self._receive)
+        self._consumer = self.channel.basic_consume(self.queue)
 
     def ack(self, tags: set[int]) -> None:
         upto = 0
@@ -202,7 +189,7 @@ class _Line:
             self.channel.basic_reject(tag, requeue=True)
             del self._unacknowledged[tag]
 
-    def _receive(self, message: Message) -> None:
-        self._unacknowledged[message.delivery_tag] = None
-        self.buffer.append(message)
+    def _receive(self, parcel: Parcel) -> None:
+        self._unacknowledged[parcel.tag] = None
+        self.buffer.append(parcel)
         self._on_message()
