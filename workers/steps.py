@@ -23,6 +23,7 @@ from workers.adapters.monitor import CeleryMonitor
 from workers.drain import Drain
 from workers.transport import open_transport
 from workers.transport.handed import BothTransports, HandedMessages
+from workers.transport.rabbitmq import declare
 
 logger = logging.getLogger(__name__)
 
@@ -72,12 +73,19 @@ def hand_over(_task: object, app: Mill, consumer: Any) -> Callable[..., None]:
 
 
 class DrainedConsumer(Consumer):
-    """Celery's task consumer: knows our queues, declares and lists them, and leaves their messages to the drain."""
+    """Celery's task consumer: knows our queues, lists them, and leaves them and their messages to the drain."""
 
     def _basic_consume(self, queue: Any, *args: Any, **kwargs: Any) -> Any:
         if queue.name in QUEUES:
             return None
         return super()._basic_consume(queue, *args, **kwargs)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def declare(self) -> None:
+        """Leaves our queues to the drain, which takes one that is there as it is."""
+        queues: Any = self._queues  # pyright: ignore[reportAttributeAccessIssue]
+        for queue in queues.values():
+            if queue.name not in QUEUES:
+                queue.declare()
 
 
 class Amqp(AMQP):
@@ -237,13 +245,17 @@ def finish(drain: Drain, app: Mill, let_work: Callable[[], object]) -> None:
 
 def publish(app: Celery, message: Any, queue: str) -> None:
     """Puts a kombu message, as it is, on another queue of ours; the broker has confirmed it."""
-    options = {"confirm_publish": True} if app.connection_for_write().transport.driver_type == "amqp" else {}
+    options = dict(app.conf.broker_transport_options)
+    rabbitmq = app.connection_for_write().transport.driver_type == "amqp"
+    if rabbitmq:
+        options["confirm_publish"] = True
     with Connection(app.conf.broker_url, transport_options=options) as connection:
+        if rabbitmq:
+            declare(connection, queue)
         connection.Producer().publish(
             message.body,
             exchange="",
             routing_key=queue,
-            declare=[queue_of(queue)],
             headers=message.headers,
             content_type=message.content_type,
             content_encoding=message.content_encoding,

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from celery.events.state import State
 from celery.result import AsyncResult
-from kombu import Queue
+from kombu import Connection, Queue
 from redis import Redis
 
 from schemas.errors import NotAnswered
@@ -65,6 +65,17 @@ def test_over_postgresql_too(
     rig.until({"answered": 61, "queued": 1})
     assert row(rig.engine, following.id)["due_at"] is not None  # the relay's turn now
     rig.close()
+
+
+@pytest.mark.parametrize("broker", ["rabbitmq"], indirect=True)
+def test_quorum_queues_that_are_there_are_drained_as_they_are(rig: Rig) -> None:
+    with Connection(rig.broker_url) as connection, connection.channel() as channel:
+        for name in (*QUEUES, INLET):
+            channel.queue_declare(name, durable=True, auto_delete=False, arguments={"x-queue-type": "quorum"})
+    rig.send(60)
+    rig.worker(app="workers.app", worker_engine="noop")
+    rig.until({"answered": 60})
+    wait_until(lambda: rig.messages_left() == 0)
 
 
 @two_brokers

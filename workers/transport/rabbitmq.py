@@ -13,6 +13,7 @@ from itertools import count
 from typing import Any
 
 import msgspec
+from amqp.exceptions import NotFound
 from kombu.connection import Connection
 
 from schemas.errors import BrokerUnavailable
@@ -40,6 +41,8 @@ class RabbitTransport:
         self._out: dict[str, tuple[_Line, Parcel]] = {}
         with self._translated():
             self._wire = Wire(connection.connection, loop)
+            for queue in queues:
+                declare(connection, queue)
             self._lines = [_Line(connection.channel(), queue, self._wire, self._on_message) for queue in queues]
 
     def reserve(self, most: int) -> list[Delivery]:
@@ -67,8 +70,8 @@ class RabbitTransport:
     def move(self, deliveries: Sequence[Delivery], queue: str) -> None:
         """See Transport."""
         with self._translated():
+            declare(self._connection, queue)
             channel = self._connection.channel()
-            declare(channel, queue)
             for line, parcels in self._held(deliveries).items():
                 for parcel in parcels:
                     channel.basic_publish_confirm(message_of(parcel), exchange="", routing_key=queue)
@@ -146,9 +149,16 @@ class RabbitTransport:
             raise BrokerUnavailable(f"broker {self._connection.as_uri()}", why, "Run `ticketmill doctor`") from error
 
 
-def declare(channel: Any, queue: str) -> None:
-    """Makes sure that one of our queues is there, as every program of ours declares it."""
-    channel.queue_declare(queue, durable=True, auto_delete=False, arguments=dict(ARGUMENTS))
+def declare(connection: Connection, queue: str) -> None:
+    """Makes sure that a queue is there. One that is, quorum or with priorities of its own, is drained as it is."""
+    probe: Any = connection.channel()
+    try:
+        probe.queue_declare(queue, passive=True)
+        probe.close()
+    except NotFound:  # which closes the channel
+        channel: Any = connection.channel()
+        channel.queue_declare(queue, durable=True, auto_delete=False, arguments=dict(ARGUMENTS))
+        channel.close()
 
 
 class _Line:
@@ -161,7 +171,6 @@ class _Line:
         self._unacknowledged: dict[int, None] = {}  # delivery tags in the order the broker gave them
         self._on_message = on_message
         self._consumer = ""
-        declare(channel, queue)
         wire.hear(channel.channel_id, self._receive)
 
     def consume(self, credit: int) -> None:
