@@ -6,8 +6,10 @@ import os
 import secrets
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from math import ceil
 
 from sqlalchemy.engine import Engine
 from starlette.applications import Starlette
@@ -15,20 +17,29 @@ from starlette.applications import Starlette
 from producer.adapters.books import SqlBooks
 from producer.adapters.brokers import is_redis, open_broker
 from producer.adapters.celery_results import CeleryResults
-from producer.adapters.clock import pause, utc_now
+from producer.adapters.clock import monotonic_s, pause, utc_now
+from producer.adapters.gate_model import load_model
 from producer.adapters.key_ring import SqlKeyRing
 from producer.adapters.ledger import SqlLedger, new_ids, open_migrated
 from producer.adapters.outbox import SqlOutbox
 from producer.adapters.rabbitmq_inlet import RabbitInlet
 from producer.adapters.redis_inlet import RedisInlet
+from producer.adapters.shared_rates import SharedRates
+from producer.adapters.verdicts import SqlTally
+from producer.admission import Admission, OpenGate
 from producer.duties import Duty, ReconcilerTurns, RelayTurns
 from producer.inlet import InletTurns
 from producer.intake import Intake
-from producer.policy.gate import OpenGate
+from producer.policy.copies import CopyLimits
+from producer.policy.gate import TextGate
+from producer.policy.senders import SenderLimits, Senders
+from producer.policy.text.shape import ShapeLimits
+from producer.policy.trust import Trusted
 from producer.relay import Reconciler, Relay, Tray
 from producer.routine import Routine
 from producer.sender import Sender
 from producer.web.app import make_app
+from schemas.errors import LedgerUnavailable
 from schemas.settings import Settings
 
 SILENT_LEASES = 2
@@ -39,6 +50,9 @@ DUTY_LASTS = timedelta(seconds=5)
 
 TRAY_CHUNKS = 40
 """Chunks that the doors may be ahead of the relay; what is beyond that is left to its sweep."""
+
+COUNTED_EVERY_S = 1.0
+"""Between two writings of the number of verdicts: what a killed process has not counted is at most this old."""
 
 ROUTINE_GRACE_S = 10.0
 """How long each routine may take to end."""
@@ -52,13 +66,20 @@ class Producer:
     engine: Engine
     ledger: SqlLedger
     keys: SqlKeyRing
+    gate: Admission | OpenGate
     intake: Intake
 
     def relay(self) -> Relay:
         """A relay with a connection to the broker of its own: one thread's."""
         settings = self.settings
         broker = open_broker(settings.broker.url)
-        return Relay(SqlOutbox(self.engine), broker, chunk=settings.relay.chunk, window=settings.backfill.window)
+        return Relay(
+            SqlOutbox(self.engine),
+            broker,
+            chunk=settings.relay.chunk,
+            window=settings.backfill.window,
+            judge=self.gate.judge_held,
+        )
 
     def reconciler(self) -> Reconciler:
         """A reconciler with a connection of its own."""
@@ -75,8 +96,16 @@ class Producer:
         """A way in for a command: what it takes in is published by itself, as far as the broker is there."""
         return Sender(self.intake, self.relay(), utc_now)
 
+    def count_verdicts(self) -> float:
+        """Writes down how many verdicts there were since the last time; returns when to do so again, in seconds."""
+        if isinstance(self.gate, Admission):
+            self.gate.flush(SqlTally(self.engine), utc_now())
+        return COUNTED_EVERY_S
+
     def close(self) -> None:
         """Lets go of the ledger."""
+        with suppress(LedgerUnavailable):
+            self.count_verdicts()
         self.engine.dispose()
 
 
@@ -111,13 +140,40 @@ def open_producer(settings: Settings) -> Producer:
     """
     engine = open_migrated(settings.ledger.url)
     ledger = SqlLedger(engine)
+    gate = open_gate(settings)
     return Producer(
         settings=settings,
         engine=engine,
         ledger=ledger,
         keys=SqlKeyRing(engine),
-        intake=Intake(ledger, OpenGate(), settings.all_jobs(), new_ids),
+        gate=gate,
+        intake=Intake(ledger, gate, settings.all_jobs(), new_ids),
     )
+
+
+def open_gate(settings: Settings) -> Admission | OpenGate:
+    """The gate that the settings ask for: one for the whole process, so that its doors share what it remembers.
+
+    Raises:
+        SettingRefused: its model cannot be loaded, or it trusts what is no network and no name.
+    """
+    asked = settings.anti_spam
+    if not asked.enabled:
+        return OpenGate()
+    pattern, copies, behavior = asked.text_pattern, asked.copies, asked.behavior
+    text = TextGate(
+        load_model(asked.model),
+        ShapeLimits(max_repeat_char=pattern.max_repeat_char, min_entropy=pattern.min_entropy),
+        CopyLimits(window_s=copies.window, senders=ceil(copies.senders * behavior.expected)),
+    )
+    limits = SenderLimits(
+        per_window=max(1.0, behavior.max_qps * behavior.burst_window * behavior.expected),
+        window_s=behavior.burst_window,
+        block_s=behavior.block_for,
+    )
+    url = settings.broker.url
+    rates = SharedRates(url, monotonic_s) if is_redis(url) else None
+    return Admission(text, Senders(limits), Senders(limits), rates, Trusted(behavior.trusted), asked.sample)
 
 
 def open_floor(producer: Producer) -> Floor:
@@ -141,11 +197,17 @@ def open_floor(producer: Producer) -> Floor:
         timedelta(seconds=settings.relay.reconcile_interval),
     )
     relay = Routine("relay", relaying.turn, relaying.last)
-    routines = [relay, Routine("reconciler", reconciling.turn, reconciling.last)]
+    routines = [
+        relay,
+        Routine("reconciler", reconciling.turn, reconciling.last),
+        Routine("verdicts", producer.count_verdicts, lambda: None),
+    ]
     if settings.inlet.enabled:
         inlet = _inlet_turns(producer, tray, Duty(books, "inlet", holder, DUTY_LASTS))
         routines.append(Routine("inlet", inlet.turn, inlet.last))
-    app = make_app(settings.http, producer.intake, producer.ledger, producer.keys, tray, lambda: relay.trouble)
+    app = make_app(
+        settings.http, producer.intake, producer.gate, producer.ledger, producer.keys, tray, lambda: relay.trouble
+    )
     return Floor(app=app, tray=tray, routines=routines)
 
 

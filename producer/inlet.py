@@ -109,7 +109,9 @@ class InletTurns:
         self._tell(failed, known)
 
     def _incoming(self, raw: RawTicket) -> Incoming:
-        return Incoming(ticket=raw.ticket, tenant=self._tenant, task_id=raw.task_id, not_before=raw.not_before)
+        return Incoming(
+            ticket=raw.ticket, tenant=self._tenant, task_id=raw.task_id, not_before=raw.not_before, can_wait=True
+        )
 
     def _tell(self, failed: dict[str, str], known: dict[str, str]) -> None:
         for task_id, reason in failed.items():

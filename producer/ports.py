@@ -5,7 +5,7 @@ Every method of a ledger's port is one transaction, and raises LedgerUnavailable
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ from schemas.answer import Answer, TicketView
 from schemas.envelope import Stub
 from schemas.states import State
 from schemas.ticket import Priority, Ticket
-from schemas.verdict import Verdict
+from schemas.verdict import Code, Verdict
 
 
 class Arrival(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -38,7 +38,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What became of an arrival: its ticket's id, or the id of the one that was here before it.
 
     Attributes:
-        reason: why, where a ticket was rejected or went to review.
+        reason: why, where a ticket was rejected or went to review; ``code`` says it in one word.
         stub: the message to publish for it now; None for a duplicate and for what is not due yet.
     """
 
@@ -46,6 +46,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     state: State
     duplicate: bool
     reason: str = ""
+    code: Code = Code.NONE
     stub: Stub | None = None
 
 
@@ -83,6 +84,10 @@ class Ledger(Protocol):
         ...
 
 
+Judge = Callable[[Sequence[Ticket]], Sequence[Verdict]]
+"""Gives one verdict a ticket, in order."""
+
+
 class Outbox(Protocol):
     """Tickets on their way to the broker."""
 
@@ -98,8 +103,11 @@ class Outbox(Protocol):
         """Queues again what waited until now; returns what to publish."""
         ...
 
-    def release_backfill(self, window: int, most: int, now: datetime) -> list[Stub]:
-        """Queues received backfill tickets while fewer than ``window`` of them are queued; returns what to publish."""
+    def release_backfill(self, window: int, most: int, judge: Judge, now: datetime) -> list[Stub]:
+        """Queues received backfill tickets while fewer than ``window`` of them are queued; returns what to publish.
+
+        What ``judge`` does not accept is rejected, or goes to review.
+        """
         ...
 
 
@@ -229,9 +237,51 @@ class Results(Protocol):
         ...
 
 
+class Caller(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Who makes a request, as far as the door can tell.
+
+    Attributes:
+        address: the IP address that the request came from.
+        agent: what its program calls itself.
+        key: whose key it holds: the first letters of the key's digest.
+        path: what it asks for, so that asking and sending are counted apart.
+    """
+
+    address: str
+    agent: str
+    key: str
+    path: str
+
+
 class Gate(Protocol):
-    """Admission. Pure but for what it remembers of the traffic."""
+    """Admission. Any thread may ask."""
 
     def judge(self, tickets: Sequence[Ticket], now: datetime) -> list[Verdict]:
         """One verdict a ticket at the door, in order."""
+        ...
+
+    def judge_held(self, tickets: Sequence[Ticket]) -> list[Verdict]:
+        """The same for tickets of the past: what they say counts, how often and how fast they come does not."""
+        ...
+
+    def knock(self, caller: Caller, now: datetime) -> Verdict:
+        """Whether a request may come in at all, before anything of it is read: accepted or throttled."""
+        ...
+
+
+class Rates(Protocol):
+    """What all doors together count. Never raises: a counter that is away lets everyone through."""
+
+    def hit(self, name: str, limit: int, window_s: float) -> bool:
+        """Counts one; False once more than ``limit`` came within any ``window_s``."""
+        ...
+
+
+class Tally(Protocol):
+    """What becomes of all those verdicts."""
+
+    def counted(
+        self, counts: Mapping[tuple[str, str, str], int], samples: Sequence[tuple[Ticket, Verdict]], now: datetime
+    ) -> None:
+        """Adds to the counts by tenant, action and code, and keeps some verdicts that left no ticket behind."""
         ...

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from threading import Condition
 
-from producer.ports import Books, Broker, Outbox
+from producer.ports import Books, Broker, Judge, Outbox
 from schemas.envelope import Stub
 from schemas.ticket import Priority
 
@@ -27,10 +27,12 @@ class Relay:
     Args:
         chunk: messages in one call to the broker, and tickets in one transaction.
         window: backfill tickets that may be queued at once.
+        judge: the gate, which backfill tickets meet when they are released.
     """
 
-    def __init__(self, outbox: Outbox, broker: Broker, *, chunk: int, window: int) -> None:
+    def __init__(self, outbox: Outbox, broker: Broker, *, chunk: int, window: int, judge: Judge) -> None:
         self._outbox = outbox
+        self._judge = judge
         self._broker = broker
         self._chunk = chunk
         self._window = window
@@ -53,7 +55,10 @@ class Relay:
         due_before = min(now - GRACE, (taken_since or now) - timedelta(microseconds=1))
         count = self.hand_over(self._outbox.unpublished(self._chunk, due_before), now)
         count += self.hand_over(self._outbox.wake(self._chunk, now), now)
-        return count + self.hand_over(self._outbox.release_backfill(self._window, self._chunk, now), now)
+        return count + self.hand_over(self._released(now), now)
+
+    def _released(self, now: datetime) -> list[Stub]:
+        return self._outbox.release_backfill(self._window, self._chunk, self._judge, now)
 
     def close(self) -> None:
         """Lets go of the broker."""

@@ -52,7 +52,7 @@ def serve(settings: Settings) -> None:
             _check_exposure(settings.http, listener, producer)
             floor.start()
             try:
-                _answer(floor, listener)
+                _answer(floor, listener, settings.http)
             finally:
                 floor.stop()
     finally:
@@ -86,7 +86,7 @@ def _check_exposure(http: HttpSettings, listener: socket.socket, producer: Produ
     log.warning("there is no API key yet, and every request needs one; make it with `ticketmill key create`")
 
 
-def _answer(floor: Floor, listener: socket.socket) -> None:
+def _answer(floor: Floor, listener: socket.socket, http: HttpSettings) -> None:
     # uvicorn ends in good order on these and then raises them anew: that must not end the process before the rest has.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _ignore)
@@ -97,7 +97,8 @@ def _answer(floor: Floor, listener: socket.socket) -> None:
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,
+        proxy_headers=bool(http.proxies),
+        forwarded_allow_ips=list(http.proxies),
         ws="none",
         lifespan="on",
         timeout_graceful_shutdown=GRACE_S,

@@ -7,3 +7,6 @@ LEASES = "ticketmill:leases"
 
 LEASED = "ticketmill:leased"
 """Hash: lease token -> queue, a NUL, and the message as it lay in the queue. Removed with its lease."""
+
+RATES = "ticketmill:rates"
+"""Prefix of counters of senders that near their limit; each lives for two of its windows."""

@@ -8,11 +8,16 @@ from schemas.answer import TicketView
 from schemas.states import State
 
 
-class Fault(msgspec.Struct, frozen=True):
-    """What is wrong, and with what: a field of the ticket, a header, a query parameter, or ``body``."""
+class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is wrong, and with what: a field of the ticket, a header, a query parameter, or ``body``.
+
+    Attributes:
+        code: why, in one word that programs can act on, where the gate turned a ticket away; see docs/gate.md.
+    """
 
     field: str
     message: str
+    code: str = ""
 
 
 class Refusal(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from schemas.anti_spam import AntiSpamSettings
 from schemas.edge import EdgeSettings, ReputationList
 from schemas.errors import SettingRefused
 from schemas.job import Job
@@ -116,6 +117,8 @@ class HttpSettings(_Section, frozen=True, kw_only=True):
     """Of one request."""
     most_lines: Count = 10_000
     """Tickets in one request."""
+    proxies: Listed = Listed()
+    """Networks of reverse proxies whose X-Forwarded-For is believed; from others it is ignored."""
 
 
 class InletSettings(_Section, frozen=True, kw_only=True):
@@ -178,6 +181,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     relay: RelaySettings = RelaySettings()
     flower: FlowerSettings = FlowerSettings()
     edge: EdgeSettings = EdgeSettings()
+    anti_spam: AntiSpamSettings = AntiSpamSettings()
 
     def job(self, name: str) -> Job | None:
         """The job of that name: the user's own first, then a shipped one."""
@@ -245,6 +249,9 @@ def _waits(settings: Settings) -> Iterator[tuple[str, Seconds]]:
     yield "relay.reconcile_interval", settings.relay.reconcile_interval
     yield "relay.lost_after", settings.relay.lost_after
     yield "edge.ban_time", settings.edge.ban_time
+    yield "anti_spam.copies.window", settings.anti_spam.copies.window
+    yield "anti_spam.behavior.burst_window", settings.anti_spam.behavior.burst_window
+    yield "anti_spam.behavior.block_for", settings.anti_spam.behavior.block_for
     for name, each in settings.edge.lists.items():
         yield f"edge.lists.{name}.expires", each.expires
 

@@ -100,6 +100,31 @@ history = sa.Table(
     sa.Column("worker", sa.String(200), nullable=False),
 )
 
+verdicts = sa.Table(
+    "verdicts",
+    metadata,
+    sa.Column("id", _BIG, primary_key=True, autoincrement=True),
+    sa.Column("at", Utc, nullable=False),
+    sa.Column("ticket_id", _ID, nullable=False, index=True, doc="no ticket has it where the verdict was to throttle"),
+    sa.Column("tenant", sa.String(64), nullable=False),
+    sa.Column("source", sa.String(64), nullable=False),
+    sa.Column("action", sa.String(8), nullable=False),
+    sa.Column("code", sa.String(10), nullable=False),
+    sa.Column("reasons", sa.Text, nullable=False, doc="a JSON list of sentences"),
+    sa.Column("scores", sa.Text, nullable=False, doc="a JSON object of numbers"),
+    sa.Column("retry_after_s", sa.Float),
+)
+
+verdict_counts = sa.Table(
+    "verdict_counts",
+    metadata,
+    sa.Column("hour", Utc, primary_key=True, doc="its beginning"),
+    sa.Column("tenant", sa.String(64), primary_key=True),
+    sa.Column("action", sa.String(8), primary_key=True),
+    sa.Column("code", sa.String(10), primary_key=True),
+    sa.Column("count", _BIG, nullable=False),
+)
+
 attempts = sa.Table(
     "attempts",
     metadata,

@@ -1,23 +1,27 @@
-"""Benchmarks: each measures one thing against the usual way of doing it, in the same run, and fails when it loses any.
+"""Benchmarks: ``ticketmill bench NAME`` prints the Report of one.
 
-A benchmark is a function that is given brokers and returns a Report; ``ticketmill bench NAME`` prints it.
+Those that move tickets measure against the usual way of doing it, in the same run, and fail when they lose any.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ops.bench.report import Report
 
-NAMES = ("enqueue", "drain")
+NAMES = ("enqueue", "drain", "gate")
 
 
-def run_bench(name: str, *, quick: bool, redis_url: str, rabbitmq_url: str, note: Callable[[str], None]) -> Report:
+def run_bench(
+    name: str, *, quick: bool, redis_url: str, rabbitmq_url: str, data: Path | None, note: Callable[[str], None]
+) -> Report:
     """Runs one of ``NAMES`` on private brokers, or on those given.
 
     Args:
+        data: for ``gate``: a folder to judge the shipped gate on.
         quick: under a minute, for a look; the full run is what counts.
         note: told what is being measured now.
 
@@ -25,6 +29,10 @@ def run_bench(name: str, *, quick: bool, redis_url: str, rabbitmq_url: str, note
         BenchFailed: a run lost something.
         Refused: a broker that was given is in use.
     """
+    if name == "gate":
+        from ops.bench.gate import bench_gate
+
+        return bench_gate(data, quick=quick, note=note)
     from ops.bench.drain import bench_drain
     from ops.bench.enqueue import bench_enqueue
     from ops.bench.private import brokers

@@ -46,7 +46,7 @@ def redis_server(program: str) -> Generator[str]:
         command = [program, "--bind", HOST, "--port", str(port), "--dir", folder, "--save", ""]
         # A listener that falls behind must not be cut off: a lost event would fail the run.
         command += ["--appendonly", "yes", "--client-output-buffer-limit", "pubsub 0 0 0"]
-        with _running("redis", command, os.environ, lambda: accepts(HOST, port)):
+        with running("redis", command, os.environ, lambda: accepts(HOST, port)):
             yield f"redis://127.0.0.1:{port}/0"
 
 
@@ -75,8 +75,8 @@ def rabbitmq_server(program: str) -> Generator[str]:
         }
         epmd = [shutil.which("epmd") or "epmd", "-port", str(ports["epmd"]), "-address", HOST]
         with (
-            _running("epmd", epmd, environment, lambda: accepts(HOST, ports["epmd"])),
-            _running("rabbitmq", [program], environment, lambda: speaks_amqp(ports["amqp"])),
+            running("epmd", epmd, environment, lambda: accepts(HOST, ports["epmd"])),
+            running("rabbitmq", [program], environment, lambda: speaks_amqp(ports["amqp"])),
         ):
             control = [str(Path(program).with_name("rabbitmqctl")), "--node", environment["RABBITMQ_NODENAME"]]
             set_policy = [*control, "set_policy", "bench", ".*", POLICY, "--apply-to", "queues"]
@@ -87,7 +87,7 @@ def rabbitmq_server(program: str) -> Generator[str]:
 
 
 @contextmanager
-def _running(
+def running(
     name: str, command: list[str], environment: Mapping[str, str], ready: Callable[[], bool]
 ) -> Generator[None]:
     lines: list[str] = []

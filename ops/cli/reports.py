@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -51,25 +52,27 @@ def status(
 
 
 def bench(
-    name: Annotated[str, typer.Argument(help="Which: enqueue or drain.")],
+    name: Annotated[str, typer.Argument(help="Which: enqueue, drain or gate.")],
     quick: Annotated[bool, typer.Option("--quick", help="Under a minute: for a look, not for the record.")] = False,
     redis_url: Annotated[str, typer.Option(help="Use this Redis, which must be empty, not a private one.")] = "",
     rabbitmq_url: Annotated[str, typer.Option(help="Use this RabbitMQ, which must be empty, not a private one.")] = "",
+    data: Annotated[Path | None, typer.Option(help="For gate: judge the shipped one on this folder.")] = None,
     json: Json = False,
 ) -> None:
-    """Measure Ticketmill against plain Celery, on private brokers, in the same run."""
+    """Measure Ticketmill against plain Celery on private brokers, or its gate on labelled texts."""
     from ops.bench import NAMES, run_bench
     from ops.extras import require
     from schemas.errors import Refused
 
     if name not in NAMES:
         raise Refused("name", f"{name!r} is none of {', '.join(NAMES)}")
-    require("worker")
+    if name != "gate":
+        require("worker")
 
     def note(line: str) -> None:
         print_text(line, stderr=True)
 
-    report = run_bench(name, quick=quick, redis_url=redis_url, rabbitmq_url=rabbitmq_url, note=note)
+    report = run_bench(name, quick=quick, redis_url=redis_url, rabbitmq_url=rabbitmq_url, data=data, note=note)
     if json:
         print_json(report)
         return

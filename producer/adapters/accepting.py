@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection
 
 from producer.adapters.conversations import places
 from producer.adapters.known import Known
+from producer.adapters.verdicts import write_verdicts
 from producer.ports import Arrival, Receipt
 from schemas.bulk import inserting
 from schemas.envelope import Stub
@@ -41,7 +42,15 @@ def write_arrivals(connection: Connection, arrivals: Sequence[Arrival], now: dat
         known.add(arrival)
         fresh[len(receipts)] = arrival
         reason = "; ".join(arrival.verdict.reasons)
-        receipts.append(Receipt(ticket_id=arrival.ticket.id, state=arrival.state, duplicate=False, reason=reason))
+        receipts.append(
+            Receipt(
+                ticket_id=arrival.ticket.id,
+                state=arrival.state,
+                duplicate=False,
+                reason=reason,
+                code=arrival.verdict.code,
+            )
+        )
     _write(connection, fresh, receipts, now)
     _name(connection, arrivals, receipts, known)
     return receipts
@@ -65,6 +74,7 @@ def _write(connection: Connection, fresh: dict[int, Arrival], receipts: list[Rec
         connection,
         [history_row(row["id"], "", State(row["state"]), now, 1) | {"reason": row["reason"]} for row in rows],
     )
+    write_verdicts(connection, [(arrival.ticket, arrival.verdict) for arrival in fresh.values()], now)
 
 
 def _name(connection: Connection, arrivals: Sequence[Arrival], receipts: Sequence[Receipt], known: Known) -> None:

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from producer.adapters.queueing import STUB_COLUMNS, queue, stub_of
+from producer.adapters.verdicts import write_verdicts
+from producer.ports import Judge
 from schemas.bulk import Bulk
 from schemas.envelope import Stub
-from schemas.ledger import lock, reading, writing
+from schemas.ledger import Locked, Move, lock, move, reading, writing
 from schemas.states import State
 from schemas.tables import tickets
-from schemas.ticket import Priority
+from schemas.ticket import Priority, Ticket
+from schemas.verdict import Action
 
 
 class SqlOutbox:
@@ -46,12 +50,33 @@ class SqlOutbox:
             ids = connection.scalars(_DUE, {"now": now, "most": most}).all()
         return self._queue(ids, State.WAITING, "its wait is over", now)
 
-    def release_backfill(self, window: int, most: int, now: datetime) -> list[Stub]:
-        """Queues received backfill tickets while fewer than ``window`` of them are queued; returns what to publish."""
+    def release_backfill(self, window: int, most: int, judge: Judge, now: datetime) -> list[Stub]:
+        """Queues received backfill tickets while fewer than ``window`` of them are queued; returns what to publish.
+
+        What ``judge`` does not accept is rejected, or goes to review.
+        """
         with reading(self._engine) as connection:
             room = window - connection.scalars(_BACKFILL_QUEUED, {"most": window}).one()
-            ids = connection.scalars(_HELD_BACK, {"most": min(room, most)}).all() if room > 0 else []
-        return self._queue(ids, State.RECEIVED, "released from the backfill", now)
+            documents = connection.scalars(_HELD_BACK, {"most": min(room, most)}).all() if room > 0 else []
+        if not documents:
+            return []
+        held = [_ticket.decode(document) for document in documents]
+        verdicts = {ticket.id: (ticket, verdict) for ticket, verdict in zip(held, judge(held), strict=True)}
+        with writing(self._engine) as connection:
+            locked = lock(connection, list(verdicts)).values()
+            rows = {row.id: row for row in locked if row.state is State.RECEIVED}
+            write_verdicts(connection, [verdicts[ticket_id] for ticket_id in rows], now)
+            stopped: list[Move] = []
+            released: list[Locked] = []
+            for row in rows.values():
+                verdict = verdicts[row.id][1]
+                after = _STOPPED.get(verdict.action)
+                if after is None:
+                    released.append(row)
+                else:
+                    stopped.append(Move(row, after, "; ".join(verdict.reasons)))
+            move(connection, stopped, now)
+            return queue(connection, released, "released from the backfill", now)
 
     def _queue(self, ids: Sequence[str], state: State, reason: str, now: datetime) -> list[Stub]:
         if not ids:
@@ -60,6 +85,9 @@ class SqlOutbox:
             rows = [row for row in lock(connection, ids).values() if row.state is state]
             return queue(connection, rows, reason, now)
 
+
+_STOPPED = {Action.REJECT: State.REJECTED, Action.REVIEW: State.IN_REVIEW}
+_ticket = msgspec.json.Decoder(Ticket)
 
 _UNPUBLISHED = (
     sa.select(*STUB_COLUMNS)
@@ -79,7 +107,7 @@ _DUE = (
     .limit(sa.bindparam("most"))
 )
 _HELD_BACK = (
-    sa.select(tickets.c.id)
+    sa.select(tickets.c.document)
     .where(tickets.c.state == State.RECEIVED.value)
     .order_by(tickets.c.priority, tickets.c.id)
     .limit(sa.bindparam("most"))

@@ -37,11 +37,7 @@ class Access:
             Problem: 401, for a missing, malformed, unknown or revoked key.
             LedgerUnavailable: nobody can be asked.
         """
-        scheme, _, key = request.headers.get("authorization", "").partition(" ")
-        key = key.strip()
-        if scheme.lower() != "bearer" or not key.startswith(PREFIX):
-            raise _unknown("must be `Bearer tm_...`; make a key with `ticketmill key create`")
-        digest = digest_of(key)
+        digest = self.digest(request)
         tenant, asked_at = self._known.get(digest, ("", 0.0))
         now = self._monotonic_s()
         if not tenant or now - asked_at > REMEMBERED_S:
@@ -50,6 +46,14 @@ class Access:
         if not tenant:
             raise _unknown("is no key of ours, or one that was revoked")
         return tenant
+
+    def digest(self, request: Request) -> str:
+        """The digest of the key that a request bears; Problem 401 where it bears none."""
+        scheme, _, key = request.headers.get("authorization", "").partition(" ")
+        key = key.strip()
+        if scheme.lower() != "bearer" or not key.startswith(PREFIX):
+            raise _unknown("must be `Bearer tm_...`; make a key with `ticketmill key create`")
+        return digest_of(key)
 
     def _remember(self, digest: str, tenant: str, now: float) -> None:
         self._known.pop(digest, None)

@@ -14,9 +14,10 @@ from starlette.routing import Route
 
 from producer.adapters.clock import monotonic_s, utc_now
 from producer.intake import Intake
-from producer.ports import KeyRing, Ledger
+from producer.ports import Gate, KeyRing, Ledger
 from producer.relay import Tray
 from producer.web.access import Access
+from producer.web.callers import Threshold
 from producer.web.group_commit import GroupCommit
 from producer.web.openapi import document
 from producer.web.replies import Problem, refusal, reply
@@ -29,18 +30,25 @@ RETRY_AFTER_S = 2
 
 
 def make_app(
-    settings: HttpSettings, intake: Intake, ledger: Ledger, keys: KeyRing, tray: Tray, trouble: Callable[[], str]
+    settings: HttpSettings,
+    intake: Intake,
+    gate: Gate,
+    ledger: Ledger,
+    keys: KeyRing,
+    tray: Tray,
+    trouble: Callable[[], str],
 ) -> Starlette:
     """The API over the producer's parts.
 
     Args:
+        gate: asked of every request before it is read.
         tray: where tickets that are durable are laid for the relay.
         trouble: why nothing can be published just now; empty while all is well.
     """
     door = GroupCommit(intake, tray, utc_now)
-    access = Access(keys, monotonic_s)
+    threshold = Threshold(Access(keys, monotonic_s), gate, utc_now)
     most = {"most_bytes": settings.largest_body, "most_lines": settings.most_lines}
-    tickets = TicketRoutes(access, door, ledger, **most)
+    tickets = TicketRoutes(threshold, door, ledger, **most)
 
     async def health(_: Request) -> Response:
         return reply({"status": "ok"})

@@ -19,14 +19,18 @@ class Problem(Exception):
 
     Args:
         field: what is at fault: a field of the ticket, a header, a query parameter, or ``body``.
+        code: the gate's reason, in one word.
     """
 
-    def __init__(self, status: int, field: str, message: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, status: int, field: str, message: str, headers: Mapping[str, str] | None = None, code: str = ""
+    ) -> None:
         super().__init__(f"{field}: {message}")
         self.status = status
         self.field = field
         self.message = message
         self.headers = dict(headers or {})
+        self.code = code
 
 
 def reply(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -36,4 +40,4 @@ def reply(content: Any, status: int = 200, headers: Mapping[str, str] | None = N
 
 def refusal(problem: Problem) -> Response:
     """The answer to a request that cannot be served."""
-    return reply(Refusal(Fault(problem.field, problem.message)), problem.status, problem.headers)
+    return reply(Refusal(Fault(problem.field, problem.message, problem.code)), problem.status, problem.headers)

@@ -12,8 +12,8 @@ from starlette.responses import Response, StreamingResponse
 
 from producer.intake import Incoming, TurnedAway
 from producer.ports import Ledger, Receipt
-from producer.web.access import Access
 from producer.web.bodies import read_body
+from producer.web.callers import Threshold, throttled
 from producer.web.group_commit import GroupCommit, Outcomes
 from producer.web.replies import JSON, NDJSON, Problem, reply
 from schemas.errors import LedgerUnavailable, Refused
@@ -33,8 +33,10 @@ class TicketRoutes:
         most_lines: the most tickets in one request.
     """
 
-    def __init__(self, access: Access, door: GroupCommit, ledger: Ledger, *, most_bytes: int, most_lines: int) -> None:
-        self._access = access
+    def __init__(
+        self, threshold: Threshold, door: GroupCommit, ledger: Ledger, *, most_bytes: int, most_lines: int
+    ) -> None:
+        self._threshold = threshold
         self._door = door
         self._ledger = ledger
         self._most_bytes = most_bytes
@@ -42,7 +44,7 @@ class TicketRoutes:
 
     async def post(self, request: Request) -> Response:
         """Takes one ticket (JSON) or many (NDJSON)."""
-        tenant = await self._access.tenant(request)
+        tenant = await self._threshold.crossed(request)
         kind = _content_type(request)
         body = await read_body(request.scope, request.receive, self._most_bytes)
         if kind == NDJSON:
@@ -56,12 +58,12 @@ class TicketRoutes:
             view = await run_in_threadpool(self._ledger.view, tenant, outcome.ticket_id)
             return reply(msgspec.structs.replace(view, duplicate=True) if view else None, 200, where)
         if outcome.state is State.REJECTED:
-            raise Problem(422, "ticket", outcome.reason or "was rejected", where)
+            raise Problem(422, "ticket", outcome.reason or "was rejected", where, outcome.code)
         return reply(Accepted(id=outcome.ticket_id, state=outcome.state), 202, where)
 
     async def get(self, request: Request) -> Response:
         """One ticket with its answer."""
-        tenant = await self._access.tenant(request)
+        tenant = await self._threshold.crossed(request)
         view = await run_in_threadpool(self._ledger.view, tenant, request.path_params["ticket_id"])
         if view is None:
             raise Problem(404, "id", "there is no such ticket")
@@ -69,7 +71,7 @@ class TicketRoutes:
 
     async def find(self, request: Request) -> Response:
         """Tickets by external id, and by source if one is given."""
-        tenant = await self._access.tenant(request)
+        tenant = await self._threshold.crossed(request)
         asked = dict(request.query_params)
         external_id = asked.pop("external_id", "")
         source = asked.pop("source", "")
@@ -127,14 +129,15 @@ def _content_type(request: Request) -> str:
 def _turned_away(outcome: TurnedAway) -> Problem:
     if outcome.retry_after_s is None:
         return Problem(422, outcome.field, outcome.why)
-    return Problem(429, outcome.field, outcome.why, {"Retry-After": str(max(1, round(outcome.retry_after_s)))})
+    return throttled(outcome.field, outcome.why, outcome.retry_after_s, outcome.code)
 
 
 def _line(number: int, outcome: Receipt | TurnedAway) -> LineVerdict:
     if isinstance(outcome, TurnedAway):
-        fault = Fault(outcome.field, outcome.why)
+        fault = Fault(outcome.field, outcome.why, outcome.code)
         return LineVerdict(line=number, error=fault, retry_after_s=outcome.retry_after_s)
-    error = Fault("ticket", outcome.reason or "was rejected") if outcome.state is State.REJECTED else None
+    rejected = outcome.state is State.REJECTED
+    error = Fault("ticket", outcome.reason or "was rejected", outcome.code) if rejected else None
     return LineVerdict(line=number, id=outcome.ticket_id, state=outcome.state, duplicate=outcome.duplicate, error=error)
 
 

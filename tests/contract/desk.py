@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from producer.adapters.books import SqlBooks
 from producer.adapters.ledger import SqlLedger
 from producer.adapters.outbox import SqlOutbox
+from producer.admission import OpenGate
 from producer.intake import Incoming, Intake
-from producer.policy.gate import OpenGate
 from producer.ports import Receipt
 from schemas.ledger import Move, lock, move, new_ids, reading, writing
 from schemas.states import State

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
+from producer.admission import OpenGate
 from schemas.ledger import Move, lock, move, writing
 from schemas.states import State
 from schemas.tables import tickets, workers
@@ -52,17 +53,17 @@ class TestOutbox:
 
     def test_backfill_is_released_through_a_window(self, desk: Desk) -> None:
         receipts = desk.take(*(new(str(number), priority=Priority.BACKFILL) for number in range(7)))
-        released = desk.outbox.release_backfill(window=3, most=100, now=LATER)
+        released = desk.outbox.release_backfill(3, 100, OpenGate().judge_held, LATER)
         assert [stub.id for stub in released] == [each.ticket_id for each in receipts[:3]]
         assert {stub.delivery for stub in released} == {1}
-        assert desk.outbox.release_backfill(window=3, most=100, now=LATER) == []
+        assert desk.outbox.release_backfill(3, 100, OpenGate().judge_held, LATER) == []
         desk.to(receipts[0].ticket_id, State.RUNNING, State.ANSWERED)
-        assert len(desk.outbox.release_backfill(window=3, most=100, now=LATER)) == 1
-        assert len(desk.outbox.release_backfill(window=100, most=2, now=LATER)) == 2
+        assert len(desk.outbox.release_backfill(3, 100, OpenGate().judge_held, LATER)) == 1
+        assert len(desk.outbox.release_backfill(100, 2, OpenGate().judge_held, LATER)) == 2
 
     def test_released_tickets_of_one_conversation_go_one_by_one(self, desk: Desk) -> None:
         first, second = desk.take(*(new(conversation="c", priority=Priority.BACKFILL) for _ in range(2)))
-        (stub,) = desk.outbox.release_backfill(window=10, most=10, now=NOW)
+        (stub,) = desk.outbox.release_backfill(10, 10, OpenGate().judge_held, NOW)
         assert stub.id == first.ticket_id
         desk.to(first.ticket_id, State.RUNNING, State.ANSWERED)
         assert [each.id for each in desk.outbox.unpublished(10, NOW)] == [second.ticket_id]

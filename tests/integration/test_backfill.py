@@ -17,11 +17,11 @@ import sqlalchemy as sa
 
 from producer.adapters.backfills import SqlBackfills
 from producer.adapters.ledger import SqlLedger, new_ids
+from producer.admission import OpenGate
 from producer.backfill.columns import Columns, pairs
 from producer.backfill.rows import rows_of
 from producer.backfill.run import Summary, run_backfill
 from producer.intake import Intake
-from producer.policy.gate import OpenGate
 from producer.ports import Receipt
 from schemas.errors import Refused
 from schemas.ledger import reading

@@ -21,9 +21,9 @@ from producer.adapters.clock import pause, utc_now
 from producer.adapters.ledger import SqlLedger, new_ids
 from producer.adapters.rabbitmq_inlet import RabbitInlet
 from producer.adapters.redis_inlet import RedisInlet
+from producer.admission import OpenGate
 from producer.inlet import InletTurns
 from producer.intake import Intake
-from producer.policy.gate import OpenGate
 from producer.ports import Inlet
 from producer.relay import Tray
 from schemas.ledger import Move, lock, move, reading, writing

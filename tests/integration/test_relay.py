@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from redis import Redis
 
 from producer.adapters.brokers import open_broker
+from producer.admission import OpenGate
 from producer.duties import Duty, ReconcilerTurns, RelayTurns
 from producer.ports import Receipt
 from producer.relay import GRACE, Reconciler, Relay, Tray
@@ -37,7 +38,7 @@ class House:
         self.broker = open_broker(redis.url)
 
     def relay(self, name: str = "one", tray: Tray | None = None) -> RelayTurns:
-        relay = Relay(self.desk.outbox, self.broker, chunk=10, window=25)
+        relay = Relay(self.desk.outbox, self.broker, chunk=10, window=25, judge=OpenGate().judge_held)
         duty = Duty(self.desk.books, "relay", name, 5 * SECOND)
         return RelayTurns(tray or Tray(100), relay, duty, self.clock, timedelta(), 10)
 
@@ -100,7 +101,7 @@ class TestRelay:
         lying = house.take(new(), new())
         tray.put(lying, house.now)
         house.now += GRACE
-        sweeper = Relay(house.desk.outbox, house.broker, chunk=10, window=25)
+        sweeper = Relay(house.desk.outbox, house.broker, chunk=10, window=25, judge=OpenGate().judge_held)
         assert sweeper.sweep(house.now, tray.oldest) == 1
         assert house.queued() == [stub.id for stub in swept]
         house.relay(tray=tray).turn()

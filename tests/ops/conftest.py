@@ -14,8 +14,8 @@ import pytest
 from ops.cli import run
 from producer.adapters.ledger import SqlLedger as ProducerLedger
 from producer.adapters.ledger import new_ids
+from producer.admission import OpenGate
 from producer.intake import Incoming, Intake
-from producer.policy.gate import OpenGate
 from producer.ports import Receipt
 from schemas.answer import Answer
 from schemas.outcome import Answered, Dead, Outcome

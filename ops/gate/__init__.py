@@ -1,0 +1,1 @@
+"""How the gate's content model is trained, judged and reported on."""
