@@ -105,7 +105,7 @@ def lines(taught: Sequence[Lesson], odds: Doubles, enough: npt.NDArray[np.bool_]
 
 
 _REVIEWED = (0.003, 0.010, 0.030)
-_REJECTED = (0.0005, 0.0007, 0.0060)
+_REJECTED = (0.0005, 0.0006, 0.0060)
 _STRICTLY = (0.008, 0.025, 0.08)
 """Shares of honest tickets, of those with contact details put in, and of ham that may lie over each line."""
 

@@ -11,7 +11,7 @@ from producer.policy.copies import Copies, CopyLimits, CopyMemory
 from producer.policy.lanes import Lanes, Mood, lane_of
 from producer.policy.text.content import Content, ContentModel, content, says_enough
 from producer.policy.text.reading import Reading, read
-from producer.policy.text.shape import Fault, ShapeLimits, faults, is_records
+from producer.policy.text.shape import Fault, ShapeLimits, faults, is_code, is_records
 from schemas.ticket import Ticket
 from schemas.verdict import Action, Code, Verdict
 
@@ -63,7 +63,8 @@ class TextGate:
     def _evidence(self, reading: Reading, copies: Copies, mood: Mood) -> Evidence:
         wrong = tuple(faults(reading, self._model.letters, self._shape, mood.pressure))
         said = content(reading, self._model) if reading.chars else Content(-99.0, -99.0)
-        return Evidence(wrong, said, copies, says_enough(reading) and not is_records(reading))
+        enough = says_enough(reading) and not is_records(reading) and not is_code(reading)
+        return Evidence(wrong, said, copies, enough)
 
 
 def _text(ticket: Ticket) -> str:

@@ -119,6 +119,15 @@ _LEAST_LETTERS = 6
 _LETTER = re.compile(r"[^\W\d_]")
 
 
+def is_code(reading: Reading) -> bool:
+    """Is it program text: markup, a query, a snippet? Its wording says nothing of whoever sends it either."""
+    found = [char for char in reading.folded.text if char in _CODE]
+    return len(found) >= max(4, 0.05 * reading.chars) and len(set(found)) >= 2
+
+
+_CODE = frozenset("<>{}[]=;\\`|")
+
+
 def longer(limit: float, chars: int, full: float = 1.0) -> float:
     """A limit for a share, corrected for length: ``full`` at SHORTEST characters, near ``limit`` at a few hundred."""
     return limit + (full - limit) * min(1.0, SHORTEST / chars)

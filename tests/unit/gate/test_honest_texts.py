@@ -84,6 +84,8 @@ HONEST = {
     "AND o.total > 100 ORDER BY o.id; returns nothing, why",
     "yaml": "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nspec:\n  containers:\n  - name: web\n"
     "    image: nginx:1.25\n    ports:\n    - containerPort: 80\npod stays in CrashLoopBackOff",
+    "markup": '<script type="text/javascript">javascript:alert(1);</script>',
+    "snippet": "for (let i = 0; i < items.length; i++) { total += items[i].price; } // gives NaN, why?",
     "banner": "***************************\n*   PURCHASE ORDER 4471   *\n***************************\nplease confirm",
     "German": "Guten Tag, ich habe meine Rechnung noch nicht erhalten. Können Sie mir diese bitte nochmals zusenden?",
     "Polish": "Dzień dobry, nie mogę się zalogować do swojego konta, po zmianie hasła strona się zawiesza.",
