@@ -14,6 +14,7 @@ from ops.gate.lessons import Lesson, lessons
 from ops.gate.linear import Doubles, Examples, fitted
 from producer.policy.text.content import (
     BITS,
+    HARDEST,
     TOPICS,
     ContentModel,
     Features,
@@ -59,6 +60,7 @@ def trained(samples: Sequence[Sample], letters: Letters, seed: int = 11, copies:
     spam_mix = _mix(spam_rows, wanted[0], weight)
     creative_mix = _mix(creative_rows, wanted[1], weight)
     creative_mix[-1] -= creative_line(taught, creative_rows @ creative_mix)
+    honest = spam_rows[[lesson.kind.startswith("honest") for lesson in taught]]
     grams, scale, bias = _quantised(_topics(present, wanted, weight))
     return ContentModel(
         grams=grams,
@@ -68,8 +70,19 @@ def trained(samples: Sequence[Sample], letters: Letters, seed: int = 11, copies:
         creative=creative_mix.astype(np.float32),
         lines=lines(taught, spam_rows @ spam_mix, np.array([says_enough(reading) for reading in readings])),
         letters=letters,
+        hardest=_hardest(honest, spam_mix),
+        honest=len(honest),
         about=_about(samples, taught),
     )
+
+
+def _hardest(honest: Doubles, spam_mix: Doubles) -> npt.NDArray[np.float16]:
+    """The honest rows with the highest scores; rows of nothing where there are too few."""
+    rows = np.zeros((HARDEST, honest.shape[1]), np.float16)
+    top = honest[np.argsort(honest @ spam_mix)[::-1][:HARDEST]]
+    rows[: len(top)] = top
+    rows[len(top) :, 0] = -1000.0
+    return rows
 
 
 def _unseen(

@@ -15,14 +15,14 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from producer.policy.text.content import BITS, TOPICS, ContentModel, Lines
+from producer.policy.text.content import BITS, HARDEST, TOPICS, ContentModel, Lines
 from producer.policy.text.letters import COMMON, CYRILLIC_SIZE, LATIN_SIZE, PAIR_BITS, Letters
 from producer.policy.text.traits import NAMES, SUSPECT
 from schemas.errors import Refused, SettingRefused
 
 SHIPPED = "gate.npz"
 
-VERSION = 1
+VERSION = 2
 """Grows when features change: a model only fits the code that it was trained with."""
 
 MOST_BYTES = 4_000_000
@@ -38,6 +38,7 @@ _SHAPES: dict[str, tuple[type, tuple[int, ...]]] = {
     "cyrillic": (np.uint8, (CYRILLIC_SIZE, CYRILLIC_SIZE, CYRILLIC_SIZE)),
     "pairs": (np.uint8, (2**PAIR_BITS // 8,)),
     "common": (np.uint8, (COMMON // 8,)),
+    "hardest": (np.float16, (HARDEST, 4 + 2 * len(SUSPECT) + 1)),
     "head": (np.uint8, (-1,)),
 }
 
@@ -45,6 +46,7 @@ _SHAPES: dict[str, tuple[type, tuple[int, ...]]] = {
 class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int
     lines: Lines
+    honest: int
     about: dict[str, Any]
 
 
@@ -66,7 +68,7 @@ def load_model(path: str = "") -> ContentModel:
 
 def packed(model: ContentModel) -> bytes:
     """The model as the bytes of a file."""
-    head = msgspec.json.encode(_Head(VERSION, model.lines, model.about))
+    head = msgspec.json.encode(_Head(VERSION, model.lines, model.honest, model.about))
     letters = model.letters
     arrays = {
         "grams": model.grams,
@@ -78,6 +80,7 @@ def packed(model: ContentModel) -> bytes:
         "cyrillic": letters.cyrillic,
         "pairs": np.packbits(letters.pairs, bitorder="little"),
         "common": np.packbits(letters.common, bitorder="little"),
+        "hardest": model.hardest,
         "head": np.frombuffer(head, np.uint8),
     }
     file = io.BytesIO()
@@ -113,6 +116,8 @@ def unpacked(content: bytes, name: str) -> ContentModel:
         creative=arrays["creative"],
         lines=head.lines,
         letters=letters,
+        hardest=arrays["hardest"],
+        honest=head.honest,
         about=head.about,
     )
 

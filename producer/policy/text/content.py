@@ -24,6 +24,8 @@ Floats = npt.NDArray[np.float32]
 BITS = 17
 """Buckets of the hashed grams: 2 ** BITS, one signed byte each and topic."""
 
+HARDEST = 200
+
 TOPICS = ("spam", "creative", "ticket")
 
 
@@ -51,6 +53,9 @@ class ContentModel(msgspec.Struct, frozen=True):
         scale, bias: shape (len(TOPICS),).
         spam, creative: weights of ``spam_evidence`` and ``creative_evidence``; the last is the bias.
         letters: how letters follow one another.
+        hardest: evidence of the honest texts that lie nearest to the reject line, shape (HARDEST, the spam weights'),
+            scored by models that had not seen them; what is learned later must not reject them.
+        honest: how many honest texts those were the hardest of.
         about: what it was trained on, for the person who asks.
     """
 
@@ -61,6 +66,8 @@ class ContentModel(msgspec.Struct, frozen=True):
     creative: Floats
     lines: Lines
     letters: Letters
+    hardest: npt.NDArray[np.float16]
+    honest: int
     about: dict[str, Any]
 
 
