@@ -9,6 +9,7 @@ from pathlib import Path
 from producer.adapters.key_ring import SqlKeyRing
 from producer.api_keys import digest_of, make_key
 from schemas.ledger import open_ledger
+from schemas.review import Role
 
 TENANT = "default"
 
@@ -22,7 +23,7 @@ def local_key(home: Path, ledger_url: str) -> tuple[str, bool]:
         kept = file.read_text(encoding="utf-8").strip() if file.exists() else ""
         if kept and ring.tenant_of(digest_of(kept)) is not None:
             return kept, False
-        _, key = make_key(ring, TENANT, "made by ticketmill up", datetime.now(UTC))
+        _, key = make_key(ring, TENANT, "made by ticketmill up", datetime.now(UTC), Role.OPERATOR)
     finally:
         ledger.dispose()
     unfinished = file.with_suffix(".new")

@@ -10,13 +10,14 @@ import msgspec
 
 from producer.ports import Key, KeyRing
 from schemas.errors import Refused
+from schemas.review import Role
 from schemas.ticket import Name
 
 PREFIX = "tm_"
 """What every key begins with, so that people and scanners recognise one where it should not be."""
 
 
-def make_key(ring: KeyRing, tenant: str, label: str, now: datetime) -> tuple[Key, str]:
+def make_key(ring: KeyRing, tenant: str, label: str, now: datetime, role: Role = Role.SENDER) -> tuple[Key, str]:
     """A new key of that tenant: what is noted of it, and the key itself, which nobody can ever show again.
 
     Raises:
@@ -29,7 +30,7 @@ def make_key(ring: KeyRing, tenant: str, label: str, now: datetime) -> tuple[Key
     if len(label) > 200 or not label.isprintable():
         raise Refused("label", "must be at most 200 printable characters")
     key = PREFIX + secrets.token_urlsafe(32)
-    return ring.add(tenant, label, digest_of(key), now), key
+    return ring.add(tenant, label, digest_of(key), now, role), key
 
 
 def digest_of(key: str) -> str:

@@ -13,6 +13,7 @@ from math import ceil
 
 from sqlalchemy.engine import Engine
 from starlette.applications import Starlette
+from starlette.routing import Route
 
 from producer.adapters.books import SqlBooks
 from producer.adapters.brokers import is_redis, open_broker
@@ -24,6 +25,8 @@ from producer.adapters.ledger import SqlLedger, new_ids, open_migrated
 from producer.adapters.outbox import SqlOutbox
 from producer.adapters.rabbitmq_inlet import RabbitInlet
 from producer.adapters.redis_inlet import RedisInlet
+from producer.adapters.review_lists import SqlReviewLists
+from producer.adapters.reviews import SqlReviews
 from producer.adapters.shared_rates import SharedRates
 from producer.adapters.verdicts import SqlTally
 from producer.admission import Admission, OpenGate
@@ -39,6 +42,7 @@ from producer.relay import Reconciler, Relay, Tray
 from producer.routine import Routine
 from producer.sender import Sender
 from producer.web.app import make_app
+from producer.web.reviewing import review_routes
 from schemas.errors import LedgerUnavailable
 from schemas.settings import Settings
 
@@ -95,6 +99,10 @@ class Producer:
     def sender(self) -> Sender:
         """A way in for a command: what it takes in is published by itself, as far as the broker is there."""
         return Sender(self.intake, self.relay(), utc_now)
+
+    def review_lists(self) -> SqlReviewLists:
+        """What reviewers see."""
+        return SqlReviewLists(self.engine, sla=timedelta(seconds=self.settings.review.sla))
 
     def count_verdicts(self) -> float:
         """Writes down how many verdicts there were since the last time; returns when to do so again, in seconds."""
@@ -206,9 +214,33 @@ def open_floor(producer: Producer) -> Floor:
         inlet = _inlet_turns(producer, tray, Duty(books, "inlet", holder, DUTY_LASTS))
         routines.append(Routine("inlet", inlet.turn, inlet.last))
     app = make_app(
-        settings.http, producer.intake, producer.gate, producer.ledger, producer.keys, tray, lambda: relay.trouble
+        settings.http,
+        producer.intake,
+        producer.gate,
+        producer.ledger,
+        producer.keys,
+        tray,
+        lambda: relay.trouble,
+        _review_routes(producer),
     )
     return Floor(app=app, tray=tray, routines=routines)
+
+
+def _review_routes(producer: Producer) -> list[Route]:
+    asked = producer.settings.review
+    return review_routes(
+        producer.keys,
+        producer.keys,
+        SqlReviews(
+            producer.engine,
+            claim_for=timedelta(seconds=asked.claim),
+            undo_for=timedelta(seconds=asked.undo),
+            second_opinions=asked.second_opinion,
+        ),
+        producer.review_lists(),
+        timedelta(seconds=asked.session),
+        utc_now,
+    )
 
 
 def _inlet_turns(producer: Producer, tray: Tray, duty: Duty) -> InletTurns:

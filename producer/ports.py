@@ -5,7 +5,7 @@ Every method of a ledger's port is one transaction, and raises LedgerUnavailable
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ import msgspec
 
 from schemas.answer import Answer, TicketView
 from schemas.envelope import Stub
+from schemas.review import Done, Holder, Order, Page, Role, Ruling, Sheet, Wanted
 from schemas.states import State
 from schemas.ticket import Priority, Ticket
 from schemas.verdict import Code, Verdict
@@ -148,6 +149,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     tenant: str
     label: str
+    role: Role
     created_at: datetime
     revoked_at: datetime | None = None
 
@@ -155,7 +157,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
 class KeyRing(Protocol):
     """The API keys. A digest is the SHA-256 of a key in hexadecimal."""
 
-    def add(self, tenant: str, label: str, digest: str, now: datetime) -> Key:
+    def add(self, tenant: str, label: str, digest: str, now: datetime, role: Role = Role.SENDER) -> Key:
         """Notes a key by its digest."""
         ...
 
@@ -168,7 +170,51 @@ class KeyRing(Protocol):
         ...
 
     def tenant_of(self, digest: str) -> str | None:
-        """Whose key has this digest; None if nobody's or revoked."""
+        """Whose key has this digest, if it is one to send with; None if nobody's, revoked, or a reviewer's."""
+        ...
+
+    def holder(self, digest: str) -> Holder | None:
+        """Who holds the key with this digest; None if nobody, or revoked."""
+        ...
+
+
+class Sessions(Protocol):
+    """Who is signed in to the page. A digest is the SHA-256 of a session's cookie in hexadecimal."""
+
+    def begin_session(self, digest: str, holder: Holder, until: datetime, now: datetime) -> None:
+        """Notes by its digest that somebody is signed in until then; forgets whose time is over."""
+        ...
+
+    def in_session(self, digest: str, now: datetime) -> Holder | None:
+        """Who is signed in so; None once the time is over, the session ended or the key revoked."""
+        ...
+
+    def end_session(self, digest: str) -> None:
+        """Signs out."""
+        ...
+
+
+class Reviews(Protocol):
+    """What reviewers do."""
+
+    def carry_out(self, who: Holder, order: Order, now: datetime) -> Done:
+        """Does what can be done of an order, and says of every other ticket why not. Raises Refused for nonsense."""
+        ...
+
+
+class ReviewLists(Protocol):
+    """What reviewers see. Nobody but an operator sees another tenant's tickets."""
+
+    def page(self, who: Holder, wanted: Wanted, now: datetime) -> Page:
+        """A page of a lane: the oldest first, or in an order of chance where it is a sample."""
+        ...
+
+    def sheet(self, who: Holder, ticket_id: str, unseen: bool, now: datetime) -> Sheet | None:
+        """One ticket whole, without what others said of it if ``unseen``; None if there is none for this person."""
+        ...
+
+    def rulings(self, tenant: str = "") -> Iterator[Ruling]:
+        """Every decision on that tenant's tickets, or on all, the oldest first."""
         ...
 
 

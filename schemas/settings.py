@@ -150,6 +150,21 @@ class RelaySettings(_Section, frozen=True, kw_only=True):
     """A message published so long ago that is neither on the broker nor begun is published again."""
 
 
+class ReviewSettings(_Section, frozen=True, kw_only=True):
+    """The human-review queue and its page. See docs/review.md."""
+
+    claim: Seconds = Seconds(300.0)
+    """How long a ticket that a reviewer has opened is nobody else's."""
+    sla: Seconds = Seconds(14_400.0)
+    """How long a ticket may wait for a person; the page colours its age by it."""
+    undo: Seconds = Seconds(5.0)
+    """How long an accepted ticket is held before it is published, so that it can still be taken back."""
+    second_opinion: Share = Share(0.05)
+    """Share of the tickets whose decision somebody else judges again."""
+    session: Seconds = Seconds(43_200.0)
+    """How long a sign-in to the page lasts."""
+
+
 class FlowerSettings(_Section, frozen=True, kw_only=True):
     """The monitor for Celery that ``ticketmill flower`` runs."""
 
@@ -179,6 +194,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     inlet: InletSettings = InletSettings()
     backfill: BackfillSettings = BackfillSettings()
     relay: RelaySettings = RelaySettings()
+    review: ReviewSettings = ReviewSettings()
     flower: FlowerSettings = FlowerSettings()
     edge: EdgeSettings = EdgeSettings()
     anti_spam: AntiSpamSettings = AntiSpamSettings()
@@ -248,6 +264,8 @@ def _waits(settings: Settings) -> Iterator[tuple[str, Seconds]]:
     yield "relay.interval", settings.relay.interval
     yield "relay.reconcile_interval", settings.relay.reconcile_interval
     yield "relay.lost_after", settings.relay.lost_after
+    yield "review.claim", settings.review.claim
+    yield "review.session", settings.review.session
     yield "edge.ban_time", settings.edge.ban_time
     yield "anti_spam.copies.window", settings.anti_spam.copies.window
     yield "anti_spam.behavior.burst_window", settings.anti_spam.behavior.burst_window

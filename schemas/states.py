@@ -23,7 +23,7 @@ class State(StrEnum):
 
     @property
     def final(self) -> bool:
-        """Nothing moves a ticket out of here, but for a person who re-queues a dead one."""
+        """Nothing moves a ticket out of here but a person: who re-queues a dead one, or accepts a rejected one."""
         return self in FINAL
 
 
@@ -32,9 +32,9 @@ FINAL = frozenset({_S.ANSWERED, _S.REJECTED, _S.DEAD, _S.CANCELLED})
 
 MOVES: dict[State, frozenset[State]] = {
     _S.RECEIVED: frozenset({_S.REJECTED, _S.IN_REVIEW, _S.QUEUED, _S.CANCELLED}),
-    _S.REJECTED: frozenset(),
+    _S.REJECTED: frozenset({_S.QUEUED, _S.IN_REVIEW}),
     _S.IN_REVIEW: frozenset({_S.QUEUED, _S.REJECTED, _S.CANCELLED}),
-    _S.QUEUED: frozenset({_S.RUNNING, _S.DEAD, _S.CANCELLED}),
+    _S.QUEUED: frozenset({_S.RUNNING, _S.DEAD, _S.CANCELLED, _S.IN_REVIEW, _S.REJECTED}),
     _S.RUNNING: frozenset({_S.ANSWERED, _S.WAITING, _S.PARKED, _S.DEAD, _S.QUEUED, _S.RUNNING}),
     _S.WAITING: frozenset({_S.QUEUED, _S.CANCELLED}),
     _S.PARKED: frozenset({_S.QUEUED, _S.CANCELLED}),
@@ -46,6 +46,8 @@ MOVES: dict[State, frozenset[State]] = {
 
 ``running → running`` is a takeover: the message was delivered again because its worker is gone.
 ``queued → dead`` is a ticket that no worker could even start (its prompt names a job that is gone).
+A person may accept what was ``rejected``; ``queued → in_review | rejected`` and ``rejected → in_review`` are a
+reviewer's undo.
 """
 
 

@@ -193,7 +193,48 @@ api_keys = sa.Table(
     sa.Column("digest", sa.String(64), nullable=False, unique=True, doc="SHA-256 of the key; the key is never kept"),
     sa.Column("created_at", Utc, nullable=False),
     sa.Column("revoked_at", Utc),
+    sa.Column("role", sa.String(8), nullable=False, server_default="sender"),
 )
+
+sessions = sa.Table(
+    "sessions",
+    metadata,
+    sa.Column("digest", sa.String(64), primary_key=True, doc="SHA-256 of the cookie; the cookie is never kept"),
+    sa.Column("key_id", _ID, nullable=False),
+    sa.Column("until", Utc, nullable=False),
+)
+
+claims = sa.Table(
+    "claims",
+    metadata,
+    sa.Column("ticket_id", _ID, primary_key=True),
+    sa.Column("reviewer", _ID, nullable=False, doc="whose it is until then: the id of a key"),
+    sa.Column("until", Utc, nullable=False, doc="free for anyone after this"),
+)
+
+reviews = sa.Table(
+    "reviews",
+    metadata,
+    sa.Column("id", _ID, primary_key=True),
+    sa.Column("ticket_id", _ID, nullable=False, index=True),
+    sa.Column("tenant", sa.String(64), nullable=False),
+    sa.Column("at", Utc, nullable=False),
+    sa.Column("reviewer", _ID, nullable=False, doc="the id of a key"),
+    sa.Column("step", sa.String(6), nullable=False, doc="accept, reject, skip or note"),
+    sa.Column("reason", sa.String(12), nullable=False),
+    sa.Column("note", sa.Text, nullable=False),
+    sa.Column("was", sa.String(9), nullable=False, doc="the ticket's state when it was decided"),
+    sa.Column("delivery", sa.Integer, nullable=False, doc="the ticket's valid delivery after it"),
+    sa.Column("edited", sa.Text, nullable=False, doc="the document before an edit; empty where there was none"),
+    sa.Column("sampled", sa.Boolean, nullable=False, doc="somebody else is asked for a second opinion"),
+    sa.Column("first", _ID, nullable=False, doc="for a second opinion: the decision it is about; else empty"),
+    sa.Column("undone_at", Utc),
+    sa.Index("ix_reviews_reviewer", "reviewer", "id"),
+)
+"""What people said of tickets, one row each time. The gate learns from it so: rows whose ``step`` is accept or reject
+and whose ``undone_at`` is empty, joined with ``verdicts`` by ``ticket_id`` for what the gate had measured and with
+``tickets`` for the text (``edited`` where that is not empty: it is what the customer sent). ``was`` = rejected marks
+the sample of rejected traffic, from which the share of honest tickets lost is estimated."""
 
 backfills = sa.Table(
     "backfills",

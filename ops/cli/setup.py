@@ -10,6 +10,7 @@ import typer
 
 from ops.cli.options import Config, Json
 from ops.cli.screen import print_json, print_table, print_text, safe_line
+from schemas.review import Role
 
 PANEL = "Set up"
 
@@ -51,6 +52,10 @@ def schema(name: Annotated[str | None, typer.Argument(help="Leave it out for a l
 def create(
     tenant: Annotated[str, typer.Option(help="Whose tickets it may send and see.")] = "default",
     label: Annotated[str, typer.Option(help="What it is for, so that it can be told from others.")] = "",
+    role: Annotated[
+        Role,
+        typer.Option(help="sender: sends tickets; reviewer: judges its tenant's; operator: both, of every tenant."),
+    ] = Role.SENDER,
     config: Config = None,
     json: Json = False,
 ) -> None:
@@ -59,9 +64,9 @@ def create(
     from producer.api_keys import make_key
 
     with opened_producer(config) as producer:
-        made, key = make_key(producer.keys, tenant, label, datetime.now(UTC))
+        made, key = make_key(producer.keys, tenant, label, datetime.now(UTC), role)
     if json:
-        print_json({"key": key, "id": made.id, "tenant": made.tenant, "label": made.label})
+        print_json({"key": key, "id": made.id, "tenant": made.tenant, "role": made.role, "label": made.label})
     else:
         print_text(key)
 
@@ -75,8 +80,11 @@ def list_keys(config: Config = None, json: Json = False) -> None:
     if json:
         print_json(keys)
     else:
-        rows = [(each.id, each.tenant, each.label, _day(each.created_at), _day(each.revoked_at)) for each in keys]
-        print_table("Keys", ("id", "tenant", "label", "created", "revoked"), rows)
+        rows = [
+            (each.id, each.tenant, each.role.value, each.label, _day(each.created_at), _day(each.revoked_at))
+            for each in keys
+        ]
+        print_table("Keys", ("id", "tenant", "role", "label", "created", "revoked"), rows)
 
 
 def revoke(

@@ -13,6 +13,7 @@ import typer
 
 from ops.cli.options import Config, Json
 from ops.cli.screen import json_line, print_json, print_table, print_text, safe_line, safe_text
+from schemas.cells import inert_cell
 from schemas.errors import Refused
 
 if TYPE_CHECKING:
@@ -131,14 +132,6 @@ def _print_csv(found: Iterable[Answered]) -> None:
         row = (each.id, each.tenant, each.source, each.external_id, each.job, each.priority,
                each.answered_at.isoformat(), answer.model, answer.finish, answer.prompt_cut, answer.text)  # fmt: skip
         writer.writerow([inert_cell(str(cell)) for cell in row])
-
-
-def inert_cell(cell: str) -> str:
-    """A CSV cell that no spreadsheet takes for a formula: one that would be, gets an apostrophe in front."""
-    return "'" + cell if cell.lstrip(" \u00a0\u3000\ufeff")[:1] in _FORMULA_STARTS and cell else cell
-
-
-_FORMULA_STARTS = frozenset("=+-@\t\r\n|%＝＋－＠")
 
 
 def _print_answers_table(found: Iterable[Answered]) -> None:

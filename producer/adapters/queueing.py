@@ -31,20 +31,24 @@ def stub_of(row: sa.Row[Any] | Locked, delivery: int | None = None) -> Stub:
     )
 
 
-def queue(connection: Connection, rows: Sequence[Locked], reason: str, now: datetime) -> list[Stub]:
-    """Moves locked tickets to their queue, each as a new delivery; returns what to publish.
+def queue(
+    connection: Connection, rows: Sequence[Locked], reason: str, now: datetime, due_at: datetime | None = None
+) -> list[Stub]:
+    """Moves locked tickets to their queue, each as a new delivery; returns what to publish now.
 
-    One that has an earlier ticket of its conversation before it is queued but held: nothing is published for it yet.
+    What has a later ``due_at`` is published by the outbox's sweep then. One that has an earlier ticket of its
+    conversation before it is queued but held: nothing is published for it yet.
     """
     moves: list[Move] = []
+    due_at = due_at or now
     stubs: list[Stub] = []
     for row in sorted(rows, key=lambda row: (row.tenant, row.conversation, row.sequence)):
         # A ticket that never was on a queue is still at its first delivery.
         delivery = row.delivery if row.state is State.RECEIVED else row.delivery + 1
         due = not row.conversation or _is_head(connection, row)
-        changes = {"delivery": delivery, "due_at": now if due else None, "published_at": None}
+        changes = {"delivery": delivery, "due_at": due_at if due else None, "published_at": None}
         moves.append(Move(ticket=row, after=State.QUEUED, reason=reason, changes=changes))
-        if due:
+        if due and due_at <= now:
             stubs.append(stub_of(row, delivery))
     move(connection, moves, now)
     return sorted(stubs, key=lambda stub: (stub.priority.rank, stub.id))

@@ -44,7 +44,7 @@ class Access:
             tenant = await run_in_threadpool(self._ring.tenant_of, digest) or ""
             self._remember(digest, tenant, now)
         if not tenant:
-            raise _unknown("is no key of ours, or one that was revoked")
+            raise _unknown("is no key that may send: unknown, revoked, or made for reviewing")
         return tenant
 
     def digest(self, request: Request) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
@@ -37,6 +37,7 @@ def make_app(
     keys: KeyRing,
     tray: Tray,
     trouble: Callable[[], str],
+    review: Sequence[Route],
 ) -> Starlette:
     """The API over the producer's parts.
 
@@ -44,6 +45,7 @@ def make_app(
         gate: asked of every request before it is read.
         tray: where tickets that are durable are laid for the relay.
         trouble: why nothing can be published just now; empty while all is well.
+        review: the routes of the review queue.
     """
     door = GroupCommit(intake, tray, utc_now)
     threshold = Threshold(Access(keys, monotonic_s), gate, utc_now)
@@ -76,6 +78,7 @@ def make_app(
             Route("/healthz", health, methods=["GET"]),
             Route("/readyz", ready, methods=["GET"]),
             Route("/openapi.json", openapi, methods=["GET"]),
+            *review,
         ],
         exception_handlers={
             Problem: _on_problem,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ops.cli.screen import json_line, print_json, print_table, safe_line, safe_text
-from ops.cli.tickets import inert_cell
+from schemas.cells import inert_cell
 
 STEERING = {"Cc", "Cf", "Cs"}
 BIDI = "\u202e\u2066\u061c\u200f"
