@@ -13,6 +13,7 @@ import msgspec
 
 from producer.policy.gate import TextGate
 from producer.policy.senders import Level, Pace, Senders
+from producer.policy.text.content import ContentModel
 from producer.policy.trust import Trusted
 from producer.ports import Caller, Rates, Tally
 from schemas.ticket import Ticket
@@ -101,6 +102,11 @@ class Admission:
             verdict = _throttled(pace, "requests")
             self._knocks["", verdict.action.value, verdict.code.value] += 1
             return verdict
+
+    def renew(self, model: ContentModel) -> None:
+        """Judges by another model from now on; what is remembered stays."""
+        with self._turn:
+            self._text.renew(model)
 
     def flush(self, tally: Tally, now: datetime) -> None:
         """Hands over what was counted since the last time; keeps it if the tally is away.

@@ -20,6 +20,7 @@ from producer.adapters.brokers import is_redis, open_broker
 from producer.adapters.celery_results import CeleryResults
 from producer.adapters.clock import monotonic_s, pause, utc_now
 from producer.adapters.gate_model import load_model
+from producer.adapters.gate_versions import GateVersions, Renewal
 from producer.adapters.key_ring import SqlKeyRing
 from producer.adapters.ledger import SqlLedger, new_ids, open_migrated
 from producer.adapters.outbox import SqlOutbox
@@ -36,6 +37,7 @@ from producer.intake import Intake
 from producer.policy.copies import CopyLimits
 from producer.policy.gate import TextGate
 from producer.policy.senders import SenderLimits, Senders
+from producer.policy.text.content import ContentModel
 from producer.policy.text.shape import ShapeLimits
 from producer.policy.trust import Trusted
 from producer.relay import Reconciler, Relay, Tray
@@ -170,7 +172,7 @@ def open_gate(settings: Settings) -> Admission | OpenGate:
         return OpenGate()
     pattern, copies, behavior = asked.text_pattern, asked.copies, asked.behavior
     text = TextGate(
-        load_model(asked.model),
+        _model(settings),
         ShapeLimits(max_repeat_char=pattern.max_repeat_char, min_entropy=pattern.min_entropy),
         CopyLimits(window_s=copies.window, senders=ceil(copies.senders * behavior.expected)),
     )
@@ -182,6 +184,13 @@ def open_gate(settings: Settings) -> Admission | OpenGate:
     url = settings.broker.url
     rates = SharedRates(url, monotonic_s) if is_redis(url) else None
     return Admission(text, Senders(limits), Senders(limits), rates, Trusted(behavior.trusted), asked.sample)
+
+
+def _model(settings: Settings) -> ContentModel:
+    if settings.anti_spam.model:
+        return load_model(settings.anti_spam.model)
+    versions = GateVersions(settings.home)
+    return versions.load(versions.current())
 
 
 def open_floor(producer: Producer) -> Floor:
@@ -210,6 +219,9 @@ def open_floor(producer: Producer) -> Floor:
         Routine("reconciler", reconciling.turn, reconciling.last),
         Routine("verdicts", producer.count_verdicts, lambda: None),
     ]
+    if isinstance(producer.gate, Admission) and not settings.anti_spam.model:
+        renewal = Renewal(GateVersions(settings.home), producer.gate.renew)
+        routines.append(Routine("gate", renewal.turn, lambda: None))
     if settings.inlet.enabled:
         inlet = _inlet_turns(producer, tray, Duty(books, "inlet", holder, DUTY_LASTS))
         routines.append(Routine("inlet", inlet.turn, inlet.last))

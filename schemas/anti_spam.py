@@ -52,7 +52,7 @@ class AntiSpamSettings(_Section, frozen=True, kw_only=True):
     enabled: bool = True
     """Off: every ticket is accepted."""
     model: str = ""
-    """A model that ``ticketmill gate train`` wrote; empty: the shipped one."""
+    """A model that ``ticketmill gate train`` wrote; empty: the version in use, see ``ticketmill gate versions``."""
     sample: Share = Share(0.02)
     """Share of the rejected tickets that goes to review instead, so that honest losses are seen."""
     text_pattern: TextPatternSettings = TextPatternSettings()

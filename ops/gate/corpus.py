@@ -50,15 +50,21 @@ class _Row(msgspec.Struct):
     labels: _Labels = msgspec.field(default_factory=_Labels)
 
 
-def read_corpus(folder: Path) -> list[Sample]:
+def read_corpus(folder: Path, some: bool = False) -> list[Sample]:
     """Every sample of a folder.
+
+    Args:
+        some: one of the files is enough.
 
     Raises:
         Refused: a file is missing, or a row is none; names the file and line.
     """
+    there = [name for name in FILES if (folder / name).is_file()]
+    if some and not there:
+        raise Refused(str(folder), f"holds none of {', '.join(FILES)}")
     rows: list[tuple[_Row, Kind, str]] = []
     decoder = msgspec.json.Decoder(_Row)
-    for name in FILES:
+    for name in there if some else FILES:
         path = folder / name
         if not path.is_file():
             raise Refused(str(path), f"is missing; a folder to train or judge on holds {', '.join(FILES)}")

@@ -60,7 +60,7 @@ def trained(samples: Sequence[Sample], letters: Letters, seed: int = 11, copies:
     spam_mix = _mix(spam_rows, wanted[0], weight)
     creative_mix = _mix(creative_rows, wanted[1], weight)
     creative_mix[-1] -= creative_line(taught, creative_rows @ creative_mix)
-    honest = spam_rows[[lesson.kind.startswith("honest") for lesson in taught]]
+    honest = spam_rows[[lesson.kind.startswith("honest") and lesson.altered in ("", "contacts") for lesson in taught]]
     grams, scale, bias = _quantised(_topics(present, wanted, weight))
     return ContentModel(
         grams=grams,
@@ -149,15 +149,17 @@ def _topics(present: Sequence[Features], wanted: list[npt.NDArray[np.bool_]], we
     words = [np.full(len(row.words), word_value(len(row.words))) for row in present]
     value = np.concatenate([part for pair in zip(chars, words, strict=True) for part in pair])
     lengths = np.array([len(row.chars) + len(row.words) for row in present])
-    often = np.bincount(index, minlength=2**BITS) >= _LEAST_TEXTS
-    columns: list[Doubles] = []
-    for each in wanted:
+    times = np.bincount(index, minlength=2**BITS)
+    used = times > 0  # the fit works on those alone: a small set of texts has few
+    index = (np.cumsum(used) - 1)[index].astype(np.uint32)
+    columns = np.zeros((2**BITS + 1, len(wanted)))
+    for topic, each in enumerate(wanted):
         telling = _telling(index, lengths, each, weight)
-        examples = Examples(index, value * telling[index], lengths, np.zeros((len(present), 0)), 2**BITS)
+        examples = Examples(index, value * telling[index], lengths, np.zeros((len(present), 0)), len(telling))
         column = fitted(examples, each, weight, _GRAM_PENALTY)
-        column[:-1] *= telling * often
-        columns.append(column)
-    return np.stack(columns, axis=1)
+        columns[:-1, topic][used] = column[:-1] * telling * (times[used] >= _LEAST_TEXTS)
+        columns[-1, topic] = column[-1]
+    return columns
 
 
 def _telling(
@@ -170,7 +172,7 @@ def _telling(
     """
 
     def share(of: npt.NDArray[np.bool_]) -> Doubles:
-        return np.bincount(index, weights=np.repeat(weight * of, lengths), minlength=2**BITS) / weight[of].sum()
+        return np.bincount(index, weights=np.repeat(weight * of, lengths)) / weight[of].sum()
 
     telling = np.sqrt(np.abs(np.log((share(wanted) + _SMALLEST_SHARE) / (share(~wanted) + _SMALLEST_SHARE))))
     return telling / np.sqrt(np.mean(telling[index] ** 2))

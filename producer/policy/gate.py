@@ -43,6 +43,10 @@ class TextGate:
         """What the gate remembers the past in: the same now and for ever."""
         return self._copies.size_bytes + self._lanes.size_bytes
 
+    def renew(self, model: ContentModel) -> None:
+        """Judges by another model from now on."""
+        self._model = model
+
     def judge(self, ticket: Ticket, now: datetime) -> Verdict:
         """The verdict on a ticket that comes now."""
         now_s = now.timestamp()

@@ -266,7 +266,7 @@ def test_a_full_disk_is_a_503_and_what_was_acknowledged_is_kept(
     embedded: Serving, process: Callable[..., Process]
 ) -> None:
     key = new_key(embedded.ledger_url)
-    embedded.settings = {**QUICK, "TICKETMILL_HTTP_LARGEST_BODY": "20MB"}
+    embedded.settings = {**QUICK, "TICKETMILL_HTTP_LARGEST_BODY": "20MB", "TICKETMILL_ANTI_SPAM_ENABLED": "false"}
     code = (
         "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, 3_000_000));"
