@@ -152,13 +152,13 @@ def _new_version(
 
 def _tell_report(found: Report) -> None:
     print_table(
-        "Reviewed",
-        ("because of", "tickets", "honest", "abuse"),
-        [(each.code, each.reviewed, each.honest, each.abuse) for each in found.rows],
+        "What people made of what the gate had stopped",
+        ("gate said", "because of", "judged", "honest", "abuse"),
+        [(each.said, each.code, each.judged, each.honest, each.abuse) for each in found.rows],
     )
     print_table("\nVerdicts", ("", ""), found.verdicts.items())
     if found.honest_lost is None:
-        print_text("\nNobody has decided on a rejected ticket that went to review as a sample yet.")
+        print_text("\nNobody has looked at a rejected ticket yet: see the second list of /review.")
     else:
         print_text(
             f"\nHonest tickets lost: {found.honest_lost:.3%} of all, at most {found.honest_lost_at_most:.3%} "

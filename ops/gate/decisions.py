@@ -1,4 +1,4 @@
-"""What people decided on tickets that the gate sent to review, read from the ledger's history."""
+"""What people decided on tickets that the gate had stopped, read from the ledger."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from schemas.ledger import reading
+from schemas.review import Step
 from schemas.states import State
-from schemas.tables import history, tickets, verdict_counts, verdicts
+from schemas.tables import reviews, tickets, verdict_counts, verdicts
 from schemas.ticket import Ticket
+from schemas.verdict import Code
 
 PAGE = 1000
 
@@ -20,41 +22,51 @@ class Decision(msgspec.Struct, frozen=True):
     """One ticket that a person decided on.
 
     Attributes:
-        code: why the gate had sent it to review.
+        text: what the customer sent.
+        code: why the gate had stopped it.
+        rejected: the gate had rejected it: a person looked all the same.
         honest: the person let it in.
     """
 
-    ticket_id: str
     text: str
     code: str
+    rejected: bool
     honest: bool
 
 
 _DECIDED = (
-    sa.select(history.c.id, history.c.ticket_id, history.c.after, verdicts.c.code, tickets.c.document)
-    .join(verdicts, verdicts.c.ticket_id == history.c.ticket_id)
-    .join(tickets, tickets.c.id == history.c.ticket_id)
-    .where(
-        history.c.before == State.IN_REVIEW.value,
-        history.c.after.in_([State.QUEUED.value, State.REJECTED.value]),
-        history.c.id > sa.bindparam("after_id"),
+    sa.select(
+        reviews.c.id,
+        reviews.c.step,
+        reviews.c.was,
+        sa.case((reviews.c.edited != "", reviews.c.edited), else_=tickets.c.document).label("document"),
+        verdicts.c.code,
     )
-    .order_by(history.c.id)
+    .join(tickets, tickets.c.id == reviews.c.ticket_id)
+    .join(verdicts, verdicts.c.ticket_id == reviews.c.ticket_id)
+    .where(
+        reviews.c.step.in_([Step.ACCEPT.value, Step.REJECT.value]),
+        reviews.c.undone_at.is_(None),
+        reviews.c.first == "",
+        reviews.c.id > sa.bindparam("after_id"),
+    )
+    .order_by(reviews.c.id)
     .limit(PAGE)
 )
 _ticket = msgspec.json.Decoder(Ticket)
 
 
 def decisions(ledger: Engine) -> Iterator[Decision]:
-    """Every decision, the oldest first; read a page at a time."""
-    after_id = 0
+    """Every decision that was not taken back, the oldest first; read a page at a time. Second opinions are left out."""
+    after_id = ""
     while True:
         with reading(ledger) as connection:
             rows = connection.execute(_DECIDED, {"after_id": after_id}).all()
         for row in rows:
             ticket = _ticket.decode(row.document)
             text = f"{ticket.subject}\n{ticket.body}" if ticket.subject else ticket.body
-            yield Decision(row.ticket_id, text, row.code, row.after == State.QUEUED.value)
+            rejected = row.code == Code.SAMPLE or row.was == State.REJECTED
+            yield Decision(text, row.code, rejected, row.step == Step.ACCEPT)
         if len(rows) < PAGE:
             return
         after_id = rows[-1].id

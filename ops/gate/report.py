@@ -15,10 +15,15 @@ _Z = 1.96
 
 
 class Row(msgspec.Struct, frozen=True):
-    """Tickets that went to review for one reason, by what people made of them."""
+    """Tickets that the gate stopped for one reason, by what people made of them.
 
+    Attributes:
+        said: what the gate had said: reject or review.
+    """
+
+    said: str
     code: str
-    reviewed: int
+    judged: int
     honest: int
     abuse: int
 
@@ -28,8 +33,8 @@ class Report(msgspec.Struct, frozen=True):
 
     Attributes:
         verdicts: all that were ever given, by action.
-        honest_lost: estimated share of all tickets that were honest and rejected, from the rejected ones that went to
-            review as a sample; None while nobody has decided on one.
+        honest_lost: estimated share of all tickets that were honest and rejected, from the rejected ones that a person
+            looked at; None while there are none.
         honest_lost_at_most: the upper end of its 95 % interval (Wilson).
     """
 
@@ -41,21 +46,22 @@ class Report(msgspec.Struct, frozen=True):
 
 def report(decided: Iterable[Decision], counts: Mapping[tuple[str, str], int]) -> Report:
     """The table, from decisions and from the number of verdicts by action and code."""
-    honest: Counter[str] = Counter()
-    abuse: Counter[str] = Counter()
-    for each in decided:
-        (honest if each.honest else abuse)[each.code] += 1
+    tally = Counter((Action.REJECT if each.rejected else Action.REVIEW, each.code, each.honest) for each in decided)
     rows = [
-        Row(code, honest[code] + abuse[code], honest[code], abuse[code]) for code in Code if honest[code] + abuse[code]
+        Row(said.value, code.value, honest + abuse, honest, abuse)
+        for said in (Action.REJECT, Action.REVIEW)
+        for code in Code
+        if (honest := tally[said, code, True]) + (abuse := tally[said, code, False])
     ]
     verdicts: Counter[str] = Counter()
     for (action, _), count in counts.items():
         verdicts[action] += count
-    share = _interval(honest[Code.SAMPLE], honest[Code.SAMPLE] + abuse[Code.SAMPLE])
+    looked_at = [row for row in rows if row.said == Action.REJECT]
+    share = _interval(sum(row.honest for row in looked_at), sum(row.judged for row in looked_at))
     judged = sum(count for action, count in verdicts.items() if action != Action.THROTTLE)
     if share is None or not judged:
         return Report(rows, dict(verdicts), None, None)
-    rejected = verdicts[Action.REJECT] / judged
+    rejected = (verdicts[Action.REJECT] + counts.get((Action.REVIEW, Code.SAMPLE), 0)) / judged
     return Report(rows, dict(verdicts), round(share[0] * rejected, 6), round(share[1] * rejected, 6))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from ops.migrate import migrate
 from producer.adapters.gate_model import load_model
 from producer.adapters.gate_versions import GateVersions, Renewal
 from producer.adapters.ledger import SqlLedger, new_ids
+from producer.adapters.reviews import SqlReviews
 from producer.adapters.verdicts import SqlTally
 from producer.admission import Admission
 from producer.intake import Incoming, Intake
@@ -24,9 +25,11 @@ from producer.policy.text.reading import read
 from producer.policy.trust import Trusted
 from producer.ports import Receipt
 from schemas.errors import NotFound, Refused
-from schemas.ledger import Move, lock, move, open_ledger, writing
+from schemas.ledger import open_ledger
+from schemas.review import Order, Step, Why
 from schemas.states import State
 from schemas.ticket import NewTicket
+from tests.ground.reviewing import person
 from tests.ops.conftest import Said
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -50,7 +53,7 @@ def admission(sample: float) -> Admission:
 
 
 def decided(texts: list[str], honest: bool) -> list[Decision]:
-    return [Decision(str(number), text, "spam", honest) for number, text in enumerate(texts)]
+    return [Decision(text, "spam", False, honest) for text in texts]
 
 
 class TestLearning:
@@ -126,16 +129,18 @@ class TestCommands:
         receipts = Intake(SqlLedger(engine), gate, {"reply"}, new_ids).take_in(sent, NOON)
         gate.flush(SqlTally(engine), NOON)
         assert all(isinstance(each, Receipt) and each.state is State.IN_REVIEW for each in receipts)
-        for number, each in enumerate(receipts):
-            assert isinstance(each, Receipt)
-            after = State.QUEUED if number == 0 else State.REJECTED
-            with writing(engine) as connection:
-                move(connection, [Move(lock(connection, [each.ticket_id])[each.ticket_id], after)], NOON)
+        ids = [each.ticket_id for each in receipts if isinstance(each, Receipt)]
+        who, _ = person(engine, "Ana")
+        desk = SqlReviews(engine, claim_for=timedelta(minutes=5), undo_for=timedelta(seconds=5))
+        desk.carry_out(who, Order(step=Step.ACCEPT, tickets=ids[:1]), NOON)
+        desk.carry_out(who, Order(step=Step.REJECT, tickets=ids[1:], reason=Why.SPAM), NOON)
         assert [each.honest for each in decisions(engine)] == [True] + [False] * 9
         engine.dispose()
         facts = ticketmill("gate", "report", "--json", LEDGER_URL=url).facts
-        assert facts["rows"] == [{"code": "sample", "reviewed": 10, "honest": 1, "abuse": 9}]
+        assert facts["rows"] == [{"said": "reject", "code": "sample", "judged": 10, "honest": 1, "abuse": 9}]
         assert facts["verdicts"] == {"review": 10}
+        assert facts["honest_lost"] == 0.1
+        assert 0.3 < facts["honest_lost_at_most"] < 0.5
         assert "sample" in ticketmill("gate", "report", LEDGER_URL=url).out
 
     def test_own_texts_make_a_version_that_can_be_put_in_use_and_left_again(
