@@ -12,6 +12,7 @@ settings.load_profile("ticketmill")
 
 pytest_plugins = [
     "tests.ground.brokers",
+    "tests.ground.browser",
     "tests.ground.ledgers",
     "tests.ground.processes",
     "tests.ground.real_model",

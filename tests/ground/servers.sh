@@ -12,6 +12,7 @@ ls /usr/lib/postgresql/*/bin/postgres > /dev/null 2>&1 || missing="$missing post
 command -v nft > /dev/null || missing="$missing nftables"
 command -v ip > /dev/null || missing="$missing iproute2"
 command -v haproxy > /dev/null || missing="$missing haproxy"
+command -v chromium > /dev/null || missing="$missing chromium"
 
 if [ -z "$missing" ]; then
     exit 0

@@ -11,7 +11,7 @@ const EMPTY = {
 };
 
 const $ = (id) => document.getElementById(id);
-const page = { lane: "open", items: [], chosen: "", selected: new Set(), sheet: null, sla: 1, skew: 0, more: false, operator: false };
+const page = { lane: "open", items: [], chosen: "", selected: new Set(), sheet: null, sla: 1, skew: 0, more: false, operator: false, step: "", reasons: [] };
 
 // ---- The server -------------------------------------------------------------------------------------------------
 
@@ -266,17 +266,21 @@ async function takeBack() {
 function because(step) {
   if (!page.chosen && !page.selected.size) return;
   const reasons = step === "accept" ? ACCEPT_REASONS : REJECT_REASONS;
-  $("why-title").textContent = `${step === "accept" ? "Accept" : "Reject"} ${page.selected.size > 1 ? `${page.selected.size} tickets` : ""} because it is`;
+  page.step = step;
+  page.reasons = reasons.map(([code]) => code);
+  $("why-title").textContent = `${step === "accept" ? "Accept" : "Reject"} ${page.selected.size > 1 ? `${page.selected.size} tickets ` : ""}because it is`;
   $("why-list").replaceChildren(...reasons.map(([code, words], number) => {
     const button = made("button", { type: "button" }, [made("kbd", { textContent: String(number + 1) }), made("span", { textContent: words })]);
-    button.addEventListener("click", attempt(async () => {
-      $("why-dialog").close();
-      await decide(step, code);
-    }));
+    button.addEventListener("click", attempt(() => choose(code)));
     return button;
   }));
   $("why-dialog").showModal();
   $("why-list").firstElementChild.focus();
+}
+
+function choose(reason) {
+  $("why-dialog").close();
+  return decide(page.step, reason);
 }
 
 function beginEdit() {
@@ -345,48 +349,49 @@ function attempt(work) {
 // ---- Buttons and keys -------------------------------------------------------------------------------------------
 
 const KEYS = {
-  j: attempt(() => step(1)),
-  k: attempt(() => step(-1)),
-  a: attempt(() => decide("accept")),
-  A: attempt(() => because("accept")),
-  r: attempt(() => because("reject")),
-  e: attempt(beginEdit),
-  s: attempt(() => { page.selected.clear(); return decide("skip"); }),
-  u: attempt(takeBack),
-  n: attempt(() => page.chosen && $("note").focus()),
-  x: attempt(() => page.chosen && select(page.chosen, !page.selected.has(page.chosen))),
+  j: () => step(1),
+  k: () => step(-1),
+  a: () => decide("accept"),
+  A: () => because("accept"),
+  r: () => because("reject"),
+  e: beginEdit,
+  s: () => { page.selected.clear(); return decide("skip"); },
+  u: takeBack,
+  n: () => page.chosen && $("note").focus(),
+  x: () => page.chosen && select(page.chosen, !page.selected.has(page.chosen)),
   f: () => { $("filter-box").open = true; $("filters").elements.job.focus(); },
-  1: attempt(() => openLane("open")),
-  2: attempt(() => openLane("rejected")),
-  3: attempt(() => openLane("second")),
+  1: () => openLane("open"),
+  2: () => openLane("rejected"),
+  3: () => openLane("second"),
   "?": () => $("help").showModal(),
 };
 
+// What a key means is decided when its turn comes: of "a r 1", typed at once, the 1 is a reason and no list.
+const press = attempt((key) => {
+  if (!$("why-dialog").open) return KEYS[key]?.();
+  const reason = page.reasons[Number(key) - 1];
+  return reason && choose(reason);
+});
+
 document.addEventListener("keydown", (event) => {
-  if ($("desk").hidden || event.ctrlKey || event.metaKey || event.altKey) return;
-  const reason = $("why-dialog").open && $("why-list").children[Number(event.key) - 1];
-  if (reason) {
-    event.preventDefault();
-    reason.click();
-  } else if ($("why-dialog").open || $("help").open) {
-    return; // Esc closes a dialog by itself
-  } else if (event.key === "Escape") {
-    document.activeElement?.blur?.();
+  if ($("desk").hidden || $("help").open || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "Escape") {
+    document.activeElement?.blur?.(); // a dialog closes by itself
     endEdit();
-  } else if (!event.target.closest?.("input:not([type=checkbox]), textarea, select") && Object.hasOwn(KEYS, event.key)) {
+  } else if (!event.target.closest?.("input:not([type=checkbox]), textarea, select") && /^[1-9]$|^[jkaAresunxf?]$/.test(event.key)) {
     event.preventDefault();
-    KEYS[event.key]();
+    press(event.key);
   }
 });
 
-$("accept").addEventListener("click", KEYS.a);
-$("bulk-accept").addEventListener("click", KEYS.a);
-$("reject").addEventListener("click", KEYS.r);
-$("bulk-reject").addEventListener("click", KEYS.r);
-$("edit-button").addEventListener("click", KEYS.e);
-$("skip").addEventListener("click", KEYS.s);
-$("undo").addEventListener("click", KEYS.u);
-$("help-button").addEventListener("click", KEYS["?"]);
+$("accept").addEventListener("click", attempt(KEYS.a));
+$("bulk-accept").addEventListener("click", attempt(KEYS.a));
+$("reject").addEventListener("click", attempt(KEYS.r));
+$("bulk-reject").addEventListener("click", attempt(KEYS.r));
+$("edit-button").addEventListener("click", attempt(KEYS.e));
+$("skip").addEventListener("click", attempt(KEYS.s));
+$("undo").addEventListener("click", attempt(KEYS.u));
+$("help-button").addEventListener("click", attempt(KEYS["?"]));
 $("back").addEventListener("click", attempt(async () => { await leave(); await refresh(); }));
 $("edit-cancel").addEventListener("click", endEdit);
 $("edit").addEventListener("submit", (event) => event.preventDefault());
@@ -409,7 +414,8 @@ $("filters").addEventListener("submit", (event) => { event.preventDefault(); doc
 $("filters").addEventListener("submit", attempt(refresh));
 $("filters").addEventListener("reset", () => setTimeout(attempt(refresh)));
 $("select-all").addEventListener("change", () => {
-  for (const item of page.items) select(item.id, $("select-all").checked);
+  page.selected = new Set($("select-all").checked ? page.items.map((item) => item.id) : []);
+  drawSelection();
 });
 for (const button of $("lanes").children) button.addEventListener("click", attempt(() => openLane(button.dataset.lane)));
 $("more").addEventListener("click", attempt(async () => {
