@@ -37,7 +37,7 @@ _KINDS: dict[Any, str] = {
     Listed: "list, or text with commas",
     Ports: "list, or text with commas",
     str: "text",
-    bool: "yes or no",
+    bool: "true or false",
     int: "number",
     float: "number",
 }
@@ -133,7 +133,7 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
         case Share():
             return f"`{value:.0%}`"
         case bool():
-            return "`yes`" if value else "`no`"
+            return "`true`" if value else "`false`"
         case _:
             return f"`{value}`".replace("\n", "\\n")
 

@@ -8,8 +8,10 @@ from typing import Any
 
 from amqp.exceptions import AMQPError, NotFound
 from kombu.connection import Connection
+from kombu.exceptions import OperationalError
 
 from producer.adapters.amqp_frames import publish_frames
+from producer.adapters.connecting import connected
 from producer.adapters.stencil import Stencil
 from schemas.envelope import Stub, envelope
 from schemas.errors import BrokerUnavailable
@@ -78,7 +80,7 @@ class RabbitBroker:
             if self._line is None:
                 self._line = _Line(self._url)
             yield self._line
-        except (AMQPError, OSError, BrokerUnavailable) as error:
+        except (AMQPError, OperationalError, OSError, BrokerUnavailable) as error:
             self.close()
             if isinstance(error, BrokerUnavailable):
                 raise
@@ -104,7 +106,7 @@ class _Line:
     def __init__(self, url: str) -> None:
         self._place = _place(url)
         options = {"write_timeout": CONFIRM_WITHIN_S}
-        self._connection = connection = Connection(url, connect_timeout=5, transport_options=options)
+        self._connection = connection = connected(url, connect_timeout=5, transport_options=options)
         for queue in PRIORITY_QUEUES.values():
             declare(connection, queue)
         self._channel: Any = connection.channel()

@@ -9,7 +9,9 @@ from typing import Any
 
 from amqp.exceptions import AMQPError
 from kombu.connection import Connection
+from kombu.exceptions import OperationalError
 
+from producer.adapters.connecting import connected
 from producer.adapters.rabbitmq_broker import declare
 from producer.ports import RawMessage
 from schemas.errors import BrokerUnavailable
@@ -61,13 +63,13 @@ class RabbitInlet:
         place = f"broker {Connection(self._url).as_uri()}"
         try:
             if self._connection is None:
-                self._connection = Connection(self._url, connect_timeout=5, heartbeat=0)
+                self._connection = connected(self._url, connect_timeout=5, heartbeat=0)
                 declare(self._connection, INLET)
                 self._channel = self._connection.channel()
                 self._channel.basic_qos(0, self._credit, False)
                 self._channel.basic_consume(INLET, callback=self._buffer.append)
             yield self._connection.connection
-        except (AMQPError, OSError) as error:
+        except (AMQPError, OperationalError, OSError) as error:
             self.close()
             why = " ".join(str(error).split()) or type(error).__name__
             raise BrokerUnavailable(place, why, "Run `ticketmill doctor`") from error

