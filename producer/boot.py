@@ -96,6 +96,7 @@ class Producer:
             chunk=settings.relay.chunk,
             silent_after=SILENT_LEASES * timedelta(seconds=settings.worker.lease),
             lost_after=timedelta(seconds=settings.relay.lost_after),
+            hold=timedelta(seconds=settings.relay.hold),
         )
 
     def sender(self) -> Sender:

@@ -97,6 +97,8 @@ class ReconcilerTurns:
         if self._duty.mine(now):
             if recalled := self._reconciler.recall(now):
                 log.warning("queued %d tickets again whose worker has gone silent", recalled)
+            if passed := self._reconciler.let_pass(now):
+                log.info("%d tickets no longer wait for an earlier one that is in review or parked", passed)
             if lost := self._reconciler.refill(now):
                 log.warning("queued %d tickets again whose message the broker has lost", lost)
         return self._interval.total_seconds()

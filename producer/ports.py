@@ -127,6 +127,13 @@ class Books(Protocol):
         """Queues again, as new deliveries, running tickets whose worker has not been seen since; what to publish."""
         ...
 
+    def let_pass(self, held_since: datetime, most: int, now: datetime) -> int:
+        """Puts into the outbox what has been held since then by earlier tickets that are in review or parked.
+
+        Of each conversation the earliest alone, so that those held keep their order among themselves; how many.
+        """
+        ...
+
     def queued(self, published_before: datetime | None = None) -> Mapping[Priority, int]:
         """How many tickets of each priority are queued; only those that should lie on the broker since then, if given.
 

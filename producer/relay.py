@@ -71,20 +71,33 @@ class Reconciler:
     Args:
         silent_after: a worker that has not been seen for so long is gone.
         lost_after: a message that was published so long ago should be on the broker, or its ticket not queued.
+        hold: how long a ticket that is in review or parked holds the later ones of its conversation.
     """
 
     def __init__(
-        self, books: Books, broker: Broker, *, chunk: int, silent_after: timedelta, lost_after: timedelta
+        self,
+        books: Books,
+        broker: Broker,
+        *,
+        chunk: int,
+        silent_after: timedelta,
+        lost_after: timedelta,
+        hold: timedelta,
     ) -> None:
         self._books = books
         self._broker = broker
         self._chunk = chunk
         self._silent_after = silent_after
         self._lost_after = lost_after
+        self._hold = hold
 
     def recall(self, now: datetime) -> int:
         """Queues again what silent workers were running; returns how many, at most a chunk."""
         return len(self._books.recall(now - self._silent_after, self._chunk, now))
+
+    def let_pass(self, now: datetime) -> int:
+        """Lets go on what a ticket in review or parked has held long enough; returns how many, at most a chunk."""
+        return self._books.let_pass(now - self._hold, self._chunk, now)
 
     def refill(self, now: datetime) -> int:
         """Puts what the broker has lost back into the outbox; returns how many."""

@@ -148,6 +148,8 @@ class RelaySettings(_Section, frozen=True, kw_only=True):
     """Between two comparisons of ledger and broker."""
     lost_after: Seconds = Seconds(30.0)
     """A message published so long ago that is neither on the broker nor begun is published again."""
+    hold: Seconds = Seconds(1800.0)
+    """How long a ticket that is in review or parked holds the later tickets of its conversation."""
 
 
 class ReviewSettings(_Section, frozen=True, kw_only=True):

@@ -12,8 +12,8 @@ from sqlalchemy.exc import IntegrityError
 from producer.adapters.queueing import STUB_COLUMNS, queue, stub_of
 from schemas.envelope import Stub
 from schemas.ledger import lock, reading, writing
-from schemas.states import State
-from schemas.tables import duties, tickets, workers
+from schemas.states import FINAL, State
+from schemas.tables import duties, history, tickets, workers
 from schemas.ticket import Priority
 
 
@@ -58,6 +58,20 @@ class SqlBooks:
             ]
             return queue(connection, left, "its worker has gone silent", now)
 
+    def let_pass(self, held_since: datetime, most: int, now: datetime) -> int:
+        """Puts into the outbox what has been held since then by earlier tickets that are in review or parked."""
+        asked = {"held_since": held_since, "most": most}
+        with reading(self._engine) as connection:
+            ids = connection.scalars(_HELD_TOO_LONG, asked).all()
+        if not ids:
+            return 0
+        with writing(self._engine) as connection:
+            lock(connection, ids)
+            # Asked again under the lock of their conversations: what held them may just have been decided.
+            still = connection.scalars(_HELD_TOO_LONG.where(_held.c.id.in_(ids)), asked).all()
+            connection.execute(sa.update(tickets).where(tickets.c.id.in_(still)).values(due_at=now))
+        return len(still)
+
     def queued(self, published_before: datetime | None = None) -> Mapping[Priority, int]:
         """See Books. The index answers the first question alone; the second looks at every ticket."""
         counting = _QUEUED if published_before is None else _QUEUED.where(tickets.c.published_at < published_before)
@@ -90,6 +104,45 @@ _LEFT_RUNNING = (
         sa.or_(workers.c.seen_at.is_(None), workers.c.seen_at < sa.bindparam("silent_since")),
     )
     .order_by(tickets.c.priority, tickets.c.id)
+    .limit(sa.bindparam("most"))
+)
+_HOLDING = (State.IN_REVIEW.value, State.PARKED.value)
+_held = tickets.alias("held")
+_earlier = tickets.alias("earlier")
+_before_it = sa.and_(
+    _earlier.c.tenant == _held.c.tenant,
+    _earlier.c.conversation == _held.c.conversation,
+    _earlier.c.sequence < _held.c.sequence,
+    sa.text("earlier.conversation != ''"),
+)
+# It begins with what holds, which is little: of the queued there may be a million.
+_HELD_TOO_LONG = (
+    sa.select(_held.c.id)
+    .distinct()
+    .select_from(
+        sa.join(
+            tickets,
+            _held,
+            sa.and_(
+                _held.c.tenant == tickets.c.tenant,
+                _held.c.conversation == tickets.c.conversation,
+                _held.c.sequence > tickets.c.sequence,
+                sa.text("held.conversation != ''"),
+            ),
+        )
+    )
+    .where(
+        tickets.c.state.in_(_HOLDING),
+        tickets.c.conversation != "",
+        _held.c.state == State.QUEUED.value,
+        _held.c.due_at.is_(None),
+        sa.exists().where(
+            history.c.ticket_id == _held.c.id,
+            history.c.after == State.QUEUED.value,
+            history.c.at <= sa.bindparam("held_since"),
+        ),
+        ~sa.exists().where(_before_it, _earlier.c.state.not_in([*_HOLDING, *(state.value for state in FINAL)])),
+    )
     .limit(sa.bindparam("most"))
 )
 _QUEUED = (

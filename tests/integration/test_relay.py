@@ -44,7 +44,12 @@ class House:
 
     def reconciler(self) -> ReconcilerTurns:
         reconciler = Reconciler(
-            self.desk.books, self.broker, chunk=10, silent_after=60 * SECOND, lost_after=30 * SECOND
+            self.desk.books,
+            self.broker,
+            chunk=10,
+            silent_after=60 * SECOND,
+            lost_after=30 * SECOND,
+            hold=timedelta(minutes=30),
         )
         return ReconcilerTurns(reconciler, Duty(self.desk.books, "reconciler", "one", 5 * SECOND), self.clock, SECOND)
 
