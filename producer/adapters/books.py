@@ -9,11 +9,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import IntegrityError
 
+from producer.adapters.holding import held_too_long, holding_conversations
 from producer.adapters.queueing import STUB_COLUMNS, queue, stub_of
 from schemas.envelope import Stub
 from schemas.ledger import lock, reading, writing
-from schemas.states import FINAL, State
-from schemas.tables import duties, history, tickets, workers
+from schemas.states import State
+from schemas.tables import duties, tickets, workers
 from schemas.ticket import Priority
 
 
@@ -60,17 +61,24 @@ class SqlBooks:
 
     def let_pass(self, held_since: datetime, most: int, now: datetime) -> int:
         """Puts into the outbox what has been held since then by earlier tickets that are in review or parked."""
-        asked = {"held_since": held_since, "most": most}
+        passed = 0
         with reading(self._engine) as connection:
-            ids = connection.scalars(_HELD_TOO_LONG, asked).all()
-        if not ids:
-            return 0
-        with writing(self._engine) as connection:
-            lock(connection, ids)
-            # Asked again under the lock of their conversations: what held them may just have been decided.
-            still = connection.scalars(_HELD_TOO_LONG.where(_held.c.id.in_(ids)), asked).all()
-            connection.execute(sa.update(tickets).where(tickets.c.id.in_(still)).values(due_at=now))
-        return len(still)
+            found = [
+                (tenant, names, ids)
+                for tenant, names in holding_conversations(connection)
+                if (ids := held_too_long(connection, tenant, names, held_since))
+            ]
+        for tenant, names, ids in found:
+            with writing(self._engine) as connection:
+                lock(connection, ids)
+                # Asked again under the lock of their conversations: what held them may just have been decided.
+                still = set(held_too_long(connection, tenant, names, held_since)).intersection(ids)
+                chosen = sorted(still)[: most - passed]
+                connection.execute(sa.update(tickets).where(tickets.c.id.in_(chosen)).values(due_at=now))
+            passed += len(chosen)
+            if passed == most:
+                break
+        return passed
 
     def queued(self, published_before: datetime | None = None) -> Mapping[Priority, int]:
         """See Books. The index answers the first question alone; the second looks at every ticket."""
@@ -104,45 +112,6 @@ _LEFT_RUNNING = (
         sa.or_(workers.c.seen_at.is_(None), workers.c.seen_at < sa.bindparam("silent_since")),
     )
     .order_by(tickets.c.priority, tickets.c.id)
-    .limit(sa.bindparam("most"))
-)
-_HOLDING = (State.IN_REVIEW.value, State.PARKED.value)
-_held = tickets.alias("held")
-_earlier = tickets.alias("earlier")
-_before_it = sa.and_(
-    _earlier.c.tenant == _held.c.tenant,
-    _earlier.c.conversation == _held.c.conversation,
-    _earlier.c.sequence < _held.c.sequence,
-    sa.text("earlier.conversation != ''"),
-)
-# It begins with what holds, which is little: of the queued there may be a million.
-_HELD_TOO_LONG = (
-    sa.select(_held.c.id)
-    .distinct()
-    .select_from(
-        sa.join(
-            tickets,
-            _held,
-            sa.and_(
-                _held.c.tenant == tickets.c.tenant,
-                _held.c.conversation == tickets.c.conversation,
-                _held.c.sequence > tickets.c.sequence,
-                sa.text("held.conversation != ''"),
-            ),
-        )
-    )
-    .where(
-        tickets.c.state.in_(_HOLDING),
-        tickets.c.conversation != "",
-        _held.c.state == State.QUEUED.value,
-        _held.c.due_at.is_(None),
-        sa.exists().where(
-            history.c.ticket_id == _held.c.id,
-            history.c.after == State.QUEUED.value,
-            history.c.at <= sa.bindparam("held_since"),
-        ),
-        ~sa.exists().where(_before_it, _earlier.c.state.not_in([*_HOLDING, *(state.value for state in FINAL)])),
-    )
     .limit(sa.bindparam("most"))
 )
 _QUEUED = (
