@@ -17,7 +17,7 @@ from workers.adapters.results import CeleryResults
 from workers.drain import Drain, Parts
 from workers.ports import Engine
 from workers.sizing import Sizing
-from workers.steps import Amqp, DrainStep, EngineStep, Mill, TicketTask, queue_of
+from workers.steps import Amqp, DrainStep, EngineStep, Mill, MillEvents, TicketTask, queue_of
 
 REDIS_SCHEMES = ("redis", "rediss", "redis+socket", "sentinel")
 RABBITMQ_SCHEMES = ("amqp", "amqps", "pyamqp")
@@ -32,7 +32,7 @@ def make_app(settings: Settings, open_engine: Callable[[Settings], Engine]) -> M
     Args:
         open_engine: loads the engine, on the engine's own thread.
     """
-    app = Mill("ticketmill", amqp=Amqp, set_as_current=True)
+    app = Mill("ticketmill", amqp=Amqp, events=MillEvents, set_as_current=True)
     app.settings = settings
     app.now_s = clock.monotonic_s
     app.conf.update(configuration(settings))

@@ -9,6 +9,8 @@ from typing import Any, cast
 
 from celery import Celery, Task, bootsteps, signals
 from celery.app.amqp import AMQP
+from celery.app.events import Events
+from celery.events import EventDispatcher
 from celery.worker import state
 from celery.worker.consumer import Consumer as WorkerConsumer
 from kombu.connection import Connection
@@ -96,6 +98,23 @@ class Amqp(AMQP):
         accept = self.app.conf.accept_content if accept is None else accept
         wanted = list(self.queues.consume_from.values()) if queues is None else queues
         return DrainedConsumer(channel, accept=accept, queues=wanted, **options)
+
+
+class Dispatcher(EventDispatcher):
+    """Celery's event dispatcher, which leaves connecting to the worker.
+
+    Told to retry, as every heartbeat tells it, kombu declares the exchange on the channel that died, fails, connects,
+    and tries that again without end, on the consumer's own thread. The loop itself sees that a connection is dead.
+    """
+
+    def _publish(self, *arguments: Any, **options: Any) -> None:
+        super()._publish(*arguments, **options | {"retry": False})  # pyright: ignore[reportAttributeAccessIssue]
+
+
+class MillEvents(Events):
+    """Makes the worker use it."""
+
+    dispatcher_cls = "workers.steps:Dispatcher"
 
 
 class PatientConsumer(WorkerConsumer):
