@@ -97,6 +97,7 @@ class TestByKeyboard:
         expect(page.locator("#list li")).to_have_count(6)
         page.get_by_label("All").check()
         page.get_by_label("Select Ticket 3").uncheck()
+        expect(page.locator("#reject")).to_have_text("Reject 5… r")
         page.locator("#bulk-reject").click()
         page.keyboard.press("3")
         expect(page.locator("#list li")).to_have_count(1)

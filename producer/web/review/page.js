@@ -160,6 +160,8 @@ function drawSelection() {
   $("select-all").indeterminate = count > 0 && count < page.items.length;
   $("bulk-accept").disabled = $("bulk-reject").disabled = count === 0;
   for (const element of $("list").children) element.querySelector("input").checked = page.selected.has(element.dataset.id);
+  $("accept").firstChild.data = count ? `Accept ${count} ` : "Accept ";
+  $("reject").firstChild.data = count ? `Reject ${count}… ` : "Reject… ";
   const nothing = !page.chosen && !count;
   for (const id of ["accept", "reject"]) $(id).disabled = nothing;
   for (const id of ["edit-button", "skip"]) $(id).disabled = !page.chosen;
