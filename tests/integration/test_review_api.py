@@ -90,6 +90,21 @@ def test_an_accepted_ticket_goes_on_its_queue(ana: Reviewer, redis_of_module: Re
     assert [change["after"] for change in sheet["history"]] == ["in_review", "queued"]
 
 
+def test_a_song_that_the_gate_stops_comes_to_a_person_and_goes_on_as_it_was_sent(
+    serving: Serving, ana: Reviewer
+) -> None:
+    verse = "Row, row, row the cart,\n" * 3 + "home, home, home again,\n"
+    with serving.client(new_key(serving.ledger_url)) as sender:
+        sent = sender.post("/v1/tickets", json={"body": verse * 2, "priority": "low"}).json()
+        assert sent["state"] == "in_review"
+        sheet = ana.api.get(f"/v1/reviews/{sent['id']}").json()
+        assert "repeats" in sheet["item"]["why"]
+        assert sheet["scores"]["creative"] > 0.9
+        ana.order("accept", sent["id"], reason="creative")
+        seen = sender.get(f"/v1/tickets/{sent['id']}").json()
+        assert (seen["state"], seen["priority"]) == ("queued", "low")
+
+
 def test_every_decision_can_be_had_as_csv_in_which_nothing_is_a_formula(ana: Reviewer) -> None:
     (ticket,) = ana.send("Text", external_id="=HYPERLINK(evil)")
     ana.order("reject", ticket, reason="spam", note="+1 for cmd|' /C calc'!A0")
