@@ -80,6 +80,8 @@ def enqueue(
         print_text(receipt.ticket_id)
     if receipt.duplicate:
         print_text(f"ticketmill: that ticket was here before; it is {receipt.state}", stderr=True)
+    elif receipt.reason:
+        print_text(f"ticketmill: {receipt.state}: {safe_line(receipt.reason)}", stderr=True)
     _say_what_waits(waits)
 
 

@@ -37,7 +37,7 @@ class Access:
             Problem: 401, for a missing, malformed, unknown or revoked key.
             LedgerUnavailable: nobody can be asked.
         """
-        digest = self.digest(request)
+        digest = self._digest(request)
         tenant, asked_at = self._known.get(digest, ("", 0.0))
         now = self._monotonic_s()
         if not tenant or now - asked_at > REMEMBERED_S:
@@ -47,7 +47,7 @@ class Access:
             raise _unknown("is no key that may send: unknown, revoked, or made for reviewing")
         return tenant
 
-    def digest(self, request: Request) -> str:
+    def _digest(self, request: Request) -> str:
         """The digest of the key that a request bears; Problem 401 where it bears none."""
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         key = key.strip()

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -17,7 +18,7 @@ from producer.intake import Intake
 from producer.ports import Gate, KeyRing, Ledger
 from producer.relay import Tray
 from producer.web.access import Access
-from producer.web.callers import Threshold
+from producer.web.barrier import Barrier
 from producer.web.group_commit import GroupCommit
 from producer.web.openapi import document
 from producer.web.replies import Problem, refusal, reply
@@ -48,9 +49,9 @@ def make_app(
         review: the routes of the review queue.
     """
     door = GroupCommit(intake, tray, utc_now)
-    threshold = Threshold(Access(keys, monotonic_s), gate, utc_now)
+    access = Access(keys, monotonic_s)
     most = {"most_bytes": settings.largest_body, "most_lines": settings.most_lines}
-    tickets = TicketRoutes(threshold, door, ledger, **most)
+    tickets = TicketRoutes(access, door, ledger, **most)
 
     async def health(_: Request) -> Response:
         return reply({"status": "ok"})
@@ -80,6 +81,7 @@ def make_app(
             Route("/openapi.json", openapi, methods=["GET"]),
             *review,
         ],
+        middleware=[Middleware(Barrier, gate=gate, clock=utc_now)],
         exception_handlers={
             Problem: _on_problem,
             Refused: _on_refused,

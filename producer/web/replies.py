@@ -41,3 +41,8 @@ def reply(content: Any, status: int = 200, headers: Mapping[str, str] | None = N
 def refusal(problem: Problem) -> Response:
     """The answer to a request that cannot be served."""
     return reply(Refusal(Fault(problem.field, problem.message, problem.code)), problem.status, problem.headers)
+
+
+def throttled(field: str, why: str, wait_s: float, code: str) -> Problem:
+    """429 and when to come back."""
+    return Problem(429, field, why, {"Retry-After": str(max(1, round(wait_s)))}, code)

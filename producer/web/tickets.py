@@ -12,10 +12,10 @@ from starlette.responses import Response, StreamingResponse
 
 from producer.intake import Incoming, TurnedAway
 from producer.ports import Ledger, Receipt
+from producer.web.access import Access
 from producer.web.bodies import read_body
-from producer.web.callers import Threshold, throttled
 from producer.web.group_commit import GroupCommit, Outcomes
-from producer.web.replies import JSON, NDJSON, Problem, reply
+from producer.web.replies import JSON, NDJSON, Problem, reply, throttled
 from schemas.errors import LedgerUnavailable, Refused
 from schemas.replies import Accepted, Fault, Found, LineVerdict
 from schemas.states import State
@@ -33,10 +33,8 @@ class TicketRoutes:
         most_lines: the most tickets in one request.
     """
 
-    def __init__(
-        self, threshold: Threshold, door: GroupCommit, ledger: Ledger, *, most_bytes: int, most_lines: int
-    ) -> None:
-        self._threshold = threshold
+    def __init__(self, access: Access, door: GroupCommit, ledger: Ledger, *, most_bytes: int, most_lines: int) -> None:
+        self._access = access
         self._door = door
         self._ledger = ledger
         self._most_bytes = most_bytes
@@ -44,7 +42,7 @@ class TicketRoutes:
 
     async def post(self, request: Request) -> Response:
         """Takes one ticket (JSON) or many (NDJSON)."""
-        tenant = await self._threshold.crossed(request)
+        tenant = await self._access.tenant(request)
         kind = _content_type(request)
         body = await read_body(request.scope, request.receive, self._most_bytes)
         if kind == NDJSON:
@@ -63,7 +61,7 @@ class TicketRoutes:
 
     async def get(self, request: Request) -> Response:
         """One ticket with its answer."""
-        tenant = await self._threshold.crossed(request)
+        tenant = await self._access.tenant(request)
         view = await run_in_threadpool(self._ledger.view, tenant, request.path_params["ticket_id"])
         if view is None:
             raise Problem(404, "id", "there is no such ticket")
@@ -71,7 +69,7 @@ class TicketRoutes:
 
     async def find(self, request: Request) -> Response:
         """Tickets by external id, and by source if one is given."""
-        tenant = await self._threshold.crossed(request)
+        tenant = await self._access.tenant(request)
         asked = dict(request.query_params)
         external_id = asked.pop("external_id", "")
         source = asked.pop("source", "")
