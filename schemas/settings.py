@@ -87,6 +87,10 @@ class WorkerSettings(_Section, frozen=True, kw_only=True):
     """How long a reserved ticket stays this worker's without renewal; it is renewed while it works."""
     grace: Seconds = Seconds(120.0)
     """What a worker that is told to stop may take to finish what runs."""
+    time_limit: Seconds = Seconds(600.0)
+    """A ticket leaves its slot, unanswered, after so long, and is tried again later; 0: never."""
+    patience: Seconds = Seconds(30.0)
+    """A less urgent queue that was passed over for so long gets one slot; urgent tickets still come first."""
     most_starts: Count = 4
     """Times a ticket may be begun before it is given up: one that kills its worker must not kill them all."""
 
@@ -263,6 +267,7 @@ def _unit(kind: type, value: Any) -> Any:
 
 def _waits(settings: Settings) -> Iterator[tuple[str, Seconds]]:
     yield "worker.lease", settings.worker.lease
+    yield "worker.patience", settings.worker.patience
     yield "relay.interval", settings.relay.interval
     yield "relay.reconcile_interval", settings.relay.reconcile_interval
     yield "relay.lost_after", settings.relay.lost_after

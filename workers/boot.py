@@ -5,7 +5,11 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Callable
+from math import inf
 from typing import Any
+
+from celery.utils.time import rate
+from celery.worker import state
 
 from schemas.errors import SettingRefused
 from schemas.queues import INLET, QUEUES
@@ -14,16 +18,21 @@ from workers.adapters import clock
 from workers.adapters.ledger import batch_id, open_sql_ledger
 from workers.adapters.monitor import CeleryMonitor
 from workers.adapters.results import CeleryResults
+from workers.control import register
 from workers.drain import Drain, Parts
-from workers.ports import Engine
+from workers.ports import Engine, Orders
 from workers.sizing import Sizing
 from workers.steps import Amqp, DrainStep, EngineStep, Mill, MillEvents, TicketTask, queue_of
+from workers.taking import Taking
 
 REDIS_SCHEMES = ("redis", "rediss", "redis+socket", "sentinel")
 RABBITMQ_SCHEMES = ("amqp", "amqps", "pyamqp")
 
 REDIS_OPTIONS = {"socket_timeout": 15.0, "socket_connect_timeout": 5.0, "socket_keepalive": True}
 """A broker that vanished without a word is noticed, instead of being waited for without end."""
+
+RABBITMQ_OPTIONS = {"read_timeout": 5.0, "write_timeout": 15.0}
+"""The same: what waits for a broker's reply is the thread that keeps the leases."""
 
 
 def make_app(settings: Settings, open_engine: Callable[[Settings], Engine]) -> Mill:
@@ -37,6 +46,10 @@ def make_app(settings: Settings, open_engine: Callable[[Settings], Engine]) -> M
     app.now_s = clock.monotonic_s
     app.conf.update(configuration(settings))
     task: Any = app.register_task(TicketTask())
+    task.time_limit = settings.worker.time_limit or None
+
+    def orders() -> Orders:
+        return Orders(time_limit_s=task.time_limit or inf, per_s=rate(task.rate_limit))
 
     def assemble(hostname: str) -> tuple[Drain, CeleryMonitor]:
         results = CeleryResults(app) if settings.broker.result_backend else None
@@ -53,10 +66,14 @@ def make_app(settings: Settings, open_engine: Callable[[Settings], Engine]) -> M
             sizing=Sizing(settings.worker.batch, clock.monotonic_s()),
             new_batch=batch_id,
             chance=random.random,
+            taking=Taking(settings.worker.patience, orders, clock),
+            orders=orders,
+            revoked=state.revoked.__contains__,
         )
         return Drain(parts), monitor
 
     app.assemble = assemble
+    register()
     steps: Any = app.steps
     steps["worker"].add(EngineStep)
     steps["consumer"].add(DrainStep)
@@ -75,7 +92,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
     redis = scheme in REDIS_SCHEMES
     return {
         "broker_url": settings.broker.url,
-        "broker_transport_options": dict(REDIS_OPTIONS) if redis else {},
+        "broker_transport_options": dict(REDIS_OPTIONS if redis else RABBITMQ_OPTIONS),
         "worker_consumer": "workers.steps:PatientConsumer",
         "broker_heartbeat": max(1, int(settings.worker.lease)),
         "result_backend": settings.broker.result_backend or None,

@@ -15,19 +15,20 @@ from datetime import datetime
 import msgspec
 
 from schemas.job import Job
-from schemas.outcome import Answered, Dead, Outcome, Returned
+from schemas.outcome import Dead, Outcome, Returned
 from schemas.queues import INLET
+from workers.ending import Ending
 from workers.holds import Hold, Holds
-from workers.policy.failure import after_failure, together, worn_out
+from workers.policy.failure import together, worn_out
 from workers.policy.order import ahead, enter_now
 from workers.policy.seating import Seat
 from workers.ports import (
     Clock,
-    Completed,
     Delivery,
     Engine,
     Ledger,
     Monitor,
+    Orders,
     Results,
     Settlement,
     Start,
@@ -36,12 +37,12 @@ from workers.ports import (
 )
 from workers.settle import Settled, Settler
 from workers.sizing import Sizing
-from workers.slots import Ended, Report, Slots
+from workers.slots import Report, Slots
+from workers.taking import Taking
 
 logger = logging.getLogger(__name__)
 
-LAST_ROUND_S = 10.0
-LAST_STEP_S = 5.0
+LAST_ROUND_S, LAST_STEP_S = 10.0, 5.0
 """How long ending threads are waited for."""
 
 
@@ -55,6 +56,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
         most_starts: tries that a ticket is given.
         new_batch: makes ids of batches.
         chance: gives numbers in [0, 1).
+        orders: what holds now.
+        revoked: whether a ticket was withdrawn by remote control.
     """
 
     ledger: Ledger
@@ -68,6 +71,9 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     sizing: Sizing
     new_batch: Callable[[datetime], str]
     chance: Callable[[], float]
+    taking: Taking
+    orders: Callable[[], Orders]
+    revoked: Callable[[str], bool]
 
 
 class Drain:
@@ -88,9 +94,10 @@ class Drain:
         self._wake: Callable[[], object] = self._news.set
         self._waiting = False
         self._stopping = self._hurried = False
-        self._credit = 0
         self._apart = False
         self._fresh_left = 0
+        self._ending = Ending(parts.most_starts, parts.chance)
+        self._taking = parts.taking
 
     def start(self) -> None:
         """Starts the threads; the engine loads."""
@@ -107,7 +114,7 @@ class Drain:
         self._transport = transport
         self._wake = wake
         self._waiting = False
-        self._credit = 0
+        self._taking.begin()
         self.holds.lost(transport.renew(self.holds.leased()))
         self.turn()
 
@@ -158,7 +165,8 @@ class Drain:
         if self._transport is not None:
             self.holds.lost(self._transport.renew(self.holds.leased()))
             self._release_aside(self._transport)
-            self.turn()
+        self._end_overdue()
+        self.turn()
 
     def beat(self) -> None:
         """A few times a lease: tells the ledger that we live."""
@@ -198,16 +206,14 @@ class Drain:
         size = self._sizing.size
         most = ahead(size, self._sizing.slot_s, self._sizing.start_s)
         # What runs, what is ready, what is being settled, and as many again to take from.
-        credit = size + 3 * most + 1
-        if credit > self._credit or 2 * credit < self._credit:
-            self._credit = credit
-            transport.credit(credit)
+        self._taking.allow(transport, size + 3 * most + 1)
         want = size - self.holds.inside + most - self.holds.coming
         if self.holds.suspects:
             want = min(want, self._fresh_left)
+        want = self._taking.allowed(want)
         if want <= 0 or self._waiting:
             return
-        deliveries = transport.reserve(want)
+        deliveries = self._taking.take(transport, want)
         now_s = self._clock.monotonic_s()
         fresh: list[Hold] = []
         for delivery in deliveries:
@@ -216,7 +222,8 @@ class Drain:
             elif hold := self.holds.take(delivery.stub, delivery, now_s):
                 fresh.append(hold)
         if fresh:
-            self._settler.begin([Start(delivery=hold.deliveries[0]) for hold in fresh])
+            revoked = self._parts.revoked
+            self._settler.begin([Start(delivery=hold.deliveries[0], revoked=revoked(hold.stub.id)) for hold in fresh])
             self._monitor.reserved([hold.stub for hold in fresh])
         self._fresh_left -= len(deliveries)
         if len(deliveries) < want:
@@ -273,19 +280,23 @@ class Drain:
         if job is None:
             self._end(hold, Dead(f"there is no job {ticket.job!r} here; add it under jobs and queue the ticket again"))
             return None
-        self.holds.enter(hold)
+        self.holds.enter(hold, self._clock.monotonic_s())
         return Seat(work=Work(ticket=ticket, job=job), rank=hold.rank)
 
     def _take_settled(self, settled: Settled) -> None:
         self.holds.strayed(settled.strayed)
         committed, now_s = settled.committed, self._clock.monotonic_s()
         forgotten: list[str] = []
+        cancelled: list[str] = []
         for ticket_id in (each.delivery.stub.id for each in settled.starts if each.delivery.stub):
             started = committed.started.get(ticket_id)
             if started is not None:
                 self._sizing.started(now_s - self.holds.start(ticket_id, started).reserved_s)
             elif ticket_id in committed.lost:
                 self.holds.suspect(ticket_id, committed.lost[ticket_id])
+            elif ticket_id in committed.cancelled:
+                cancelled.append(ticket_id)
+                self.holds.let_go(ticket_id)
             else:  # stale, or a copy of one that was settled before
                 forgotten.append(ticket_id)
                 self.holds.let_go(ticket_id, keep_message=settled.refused)
@@ -298,6 +309,7 @@ class Drain:
                 forgotten.append(settlement.ticket_id)
                 logger.warning("ticket %s: its lease was lost, and its outcome did not count", settlement.ticket_id)
         self._monitor.settled(counted)
+        self._monitor.cancelled(cancelled)
         self._monitor.forgotten(forgotten)
         if self._stopping:
             self.stop()
@@ -307,21 +319,25 @@ class Drain:
         for ended in report.ended:
             hold = self.holds.in_slot(ended.result.ticket_id)
             if hold is not None and hold.started is not None:  # otherwise given back before it ended
-                outcome = self._outcome(ended, hold.started.tries)
-                settlements.append(_settlement(hold, outcome, ended.started_at, ended.ended_at, ended))
+                outcome = self._ending.of(ended, hold.started.tries)
+                stay = ended.started_at, ended.ended_at
+                settlements.append(hold.settlement(outcome, *stay, ended.batch, ended.batch_size))
                 self.holds.leave(hold)
         if settlements:
             self._settler.settle(settlements)
         spent_s = [(each.ended_at - each.started_at).total_seconds() for each in report.ended]
         self._sizing.stepped(report.step_s, spent_s, report.load, self._clock.monotonic_s())
 
-    def _outcome(self, ended: Ended, tries: int) -> Outcome:
-        result = ended.result
-        if isinstance(result, Completed):
-            return Answered(msgspec.structs.replace(result.answer, batch=ended.batch, batch_size=ended.batch_size))
-        why = " ".join(result.why.split())
-        chance = self._parts.chance()
-        return after_failure(result.error, why, tries, self._parts.most_starts, ended.ended_at, chance)
+    def _end_overdue(self) -> None:
+        """Takes tickets out of their slots, at the engine's next token boundary, that were there for too long."""
+        limit_s = self._parts.orders().time_limit_s
+        since_s = self._clock.monotonic_s() - limit_s
+        overdue = [hold for hold in self.holds.all_in_slots() if hold.entered_s < since_s]
+        self.slots.drop([hold.stub.id for hold in overdue])
+        for hold in overdue:
+            assert hold.started is not None
+            why = f"was in its slot for more than {limit_s:g} s (worker.time_limit)"
+            self._end(hold, self._ending.failed("timeout", why, hold.started.tries, self._clock.utc_now()))
 
     def _give_back(self, holds: Sequence[Hold], reason: str) -> None:
         for hold in holds:
@@ -331,19 +347,4 @@ class Drain:
         """Settles a ticket that has no result of the engine."""
         now = self._clock.utc_now()
         self.holds.leave(hold)
-        self._settler.settle([_settlement(hold, outcome, now, now)])
-
-
-def _settlement(
-    hold: Hold, outcome: Outcome, started_at: datetime, ended_at: datetime, ended: Ended | None = None
-) -> Settlement:
-    assert hold.started is not None
-    return Settlement(
-        ticket_id=hold.stub.id,
-        start=hold.started.start,
-        outcome=outcome,
-        batch=ended.batch if ended else "",
-        batch_size=ended.batch_size if ended else 0,
-        started_at=started_at,
-        ended_at=ended_at,
-    )
+        self._settler.settle([hold.settlement(outcome, now, now)])

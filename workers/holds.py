@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from enum import Enum, auto
 
 import msgspec
 
 from schemas.envelope import Stub
-from workers.ports import Delivery, Started
+from schemas.outcome import Outcome
+from workers.ports import Delivery, Settlement, Started
 
 
 class Stage(Enum):
@@ -31,11 +33,27 @@ class Hold(msgspec.Struct, eq=False):
     stage: Stage = Stage.STARTING
     started: Started | None = None
     lost: int = 0
+    entered_s: float = 0.0
 
     @property
     def rank(self) -> int:
         """0 for urgent."""
         return self.stub.priority.rank
+
+    def settlement(
+        self, outcome: Outcome, started_at: datetime, ended_at: datetime, batch: str = "", batch_size: int = 0
+    ) -> Settlement:
+        """What to commit for it. It was in no batch where none is given."""
+        assert self.started is not None
+        return Settlement(
+            ticket_id=self.stub.id,
+            start=self.started.start,
+            outcome=outcome,
+            batch=batch,
+            batch_size=batch_size,
+            started_at=started_at,
+            ended_at=ended_at,
+        )
 
 
 class Holds:
@@ -131,9 +149,10 @@ class Holds:
         entering, self._ready = self._ready[:count], self._ready[count:]
         return entering
 
-    def enter(self, hold: Hold) -> None:
+    def enter(self, hold: Hold, now_s: float) -> None:
         """It is in a slot."""
         hold.stage = Stage.INSIDE
+        hold.entered_s = now_s
         self.inside += 1
 
     def leave(self, hold: Hold) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from math import inf
 from typing import Protocol
 
 import msgspec
@@ -35,6 +36,18 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     newer: bool = False
     headers: bytes = b""
     body: bytes = b""
+
+
+class Orders(msgspec.Struct, frozen=True, kw_only=True):
+    """What an operator has set, by settings or by remote control.
+
+    Attributes:
+        time_limit_s: how long a ticket may stay in a slot.
+        per_s: tickets that this worker takes a second at most; 0: as many as it can.
+    """
+
+    time_limit_s: float = inf
+    per_s: float = 0.0
 
 
 class Clock(Protocol):
@@ -72,8 +85,12 @@ class Transport(Protocol):
     by ``renew`` which leases outlived it.
     """
 
-    def reserve(self, most: int) -> list[Delivery]:
-        """Up to ``most`` messages, the most urgent first, leased in the same step that takes them."""
+    def reserve(self, most: int, queue: str = "") -> list[Delivery]:
+        """Up to ``most`` messages, the most urgent first, leased in the same step that takes them.
+
+        Args:
+            queue: the one queue to take from; all of them if none is named.
+        """
         ...
 
     def ack(self, deliveries: Sequence[Delivery]) -> None:
@@ -123,6 +140,10 @@ class Monitor(Protocol):
         """Their outcomes are in the ledger."""
         ...
 
+    def cancelled(self, ticket_ids: Sequence[str]) -> None:
+        """They were revoked or too late, and never begin."""
+        ...
+
     def forgotten(self, ticket_ids: Sequence[str]) -> None:
         """They are not ours any more, and nothing became of them here."""
         ...
@@ -138,10 +159,12 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         lost: begin it only if it was lost no more often than this: each time, a worker that had begun it ended without
             a word. One that was lost may be what ended them, and must not begin beside tickets that were not.
+        revoked: somebody withdrew it; it is cancelled instead, if nobody has begun it yet.
     """
 
     delivery: Delivery
     lost: int = 0
+    revoked: bool = False
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,12 +201,14 @@ class Committed(msgspec.Struct, frozen=True, kw_only=True):
         settled: ids of the tickets whose outcome counted. A lost lease's outcome does not.
         started: what now runs here, by ticket id. A stale or repeated message's ticket is not in it.
         lost: what was lost more often than its start allowed, and did not begin: how often, by ticket id.
+        cancelled: what was revoked or too late, and did not begin: why, by ticket id.
         aliases: the other Celery task ids that settled tickets' answers are asked for by, if anybody stores results.
     """
 
     settled: frozenset[str] = frozenset()
     started: Mapping[str, Started] = {}
     lost: Mapping[str, int] = {}
+    cancelled: Mapping[str, str] = {}
     aliases: Mapping[str, Sequence[str]] = {}
 
 

@@ -182,11 +182,16 @@ class Settler(threading.Thread):
         return []
 
     def _tell(self, results: Results, settlements: Sequence[Settlement], committed: Committed) -> None:
-        final = {
+        final: dict[str, Answered | Dead] = {
             task_id: each.outcome
             for each in settlements
             if each.ticket_id in committed.settled and isinstance(each.outcome, Answered | Dead)
             for task_id in (each.ticket_id, *committed.aliases.get(each.ticket_id, ()))
+        }
+        final |= {
+            task_id: Dead(why)
+            for ticket_id, why in committed.cancelled.items()
+            for task_id in (ticket_id, *committed.aliases.get(ticket_id, ()))
         }
         if final:
             results.store(final)

@@ -27,6 +27,7 @@ def put(
     body: str = "Where is my parcel?",
     job: str = "reply",
     conversation: str = "",
+    deadline: datetime | None = None,
     now: datetime = NOON,
 ) -> list[Stub]:
     """Queued and published tickets; of one conversation, only the first is published and the others are held."""
@@ -43,6 +44,7 @@ def put(
             priority=priority,
             external_id=ticket_id,
             conversation=conversation,
+            deadline=deadline,
         )
         held = bool(conversation and number)
         rows.append(

@@ -21,6 +21,9 @@ from workers.ports import Committed, Delivery, Settlement, Start, Started
 FORGET_WORKER_AFTER = timedelta(days=1)
 """A worker's row is removed by the next one that starts, once nobody can wonder any more where it went."""
 
+REVOKED = "revoked by remote control before it began"
+TOO_LATE = "its deadline passed before a worker could begin"
+
 _ticket_decoder = msgspec.json.Decoder(Ticket)
 _IDS = sa.bindparam("ids", expanding=True)
 _DOCUMENTS = sa.select(tickets.c.id, tickets.c.document).where(tickets.c.id.in_(_IDS))
@@ -69,9 +72,10 @@ class SqlLedger:
             settled = _settle(connection, settlements, rows, worker, now)
             if not settled.isdisjoint(stubs):  # given back and delivered anew within one batch
                 rows |= lock(connection, sorted(settled.intersection(stubs)))
-            started, lost = _start(connection, stubs.values(), rows, worker, now)
-            others = _aliases(connection, settled) if self._results and settled else {}
-        return Committed(settled=settled, started=started, lost=lost, aliases=others)
+            started, lost, cancelled = _start(connection, stubs.values(), rows, worker, now)
+            final = [*settled, *cancelled]
+            others = _aliases(connection, final) if self._results and final else {}
+        return Committed(settled=settled, started=started, lost=lost, cancelled=cancelled, aliases=others)
 
     def stray(self, deliveries: Sequence[Delivery], reason: str, now: datetime) -> None:
         """See Ledger."""
@@ -105,16 +109,16 @@ class SqlLedger:
 
 def _start(
     connection: Connection, starts: Iterable[Start], rows: Mapping[str, Locked], worker: str, now: datetime
-) -> tuple[dict[str, Started], dict[str, int]]:
-    """What began, and how often those were lost that did not."""
+) -> tuple[dict[str, Started], dict[str, int], dict[str, str]]:
+    """What began, how often those were lost that did not, and why others never will."""
     valid = [(each, row) for each in starts if (row := _valid(each.delivery, rows)) is not None]
+    cancelled = {row.id: REVOKED for each, row in valid if each.revoked and row.state is State.QUEUED}
+    moves = [Move(row, State.CANCELLED, reason=REVOKED, worker=worker) for _, row in valid if row.id in cancelled]
+    valid = [(each, row) for each, row in valid if row.id not in cancelled]
     known = _attempts_of(connection, [row.id for _, row in valid if row.starts])
     lost = {row.id: row.starts - len(known.get(row.id, ())) for _, row in valid}
     ours = [row for each, row in valid if lost[row.id] <= each.lost]
-    if not ours:
-        return {}, {row.id: lost[row.id] for _, row in valid}
-    texts = dict(connection.execute(_DOCUMENTS, {"ids": [row.id for row in ours]}).all())
-    moves: list[Move] = []
+    texts = dict(connection.execute(_DOCUMENTS, {"ids": [row.id for row in ours]}).all()) if ours else {}
     started: dict[str, Started] = {}
     for row in ours:
         start = row.starts + 1
@@ -123,12 +127,16 @@ def _start(
         except msgspec.DecodeError as error:
             moves.append(Move(row, State.DEAD, reason=f"its document cannot be read: {error}", worker=worker))
             continue
+        if ticket.deadline is not None and ticket.deadline <= now and row.state is State.QUEUED:
+            cancelled[row.id] = TOO_LATE
+            moves.append(Move(row, State.CANCELLED, reason=TOO_LATE, worker=worker))
+            continue
         reason = "its worker is gone" if row.state is State.RUNNING else ""
         moves.append(Move(row, State.RUNNING, reason=reason, worker=worker, changes={"starts": start}))
         tries = start - known.get(row.id, []).count(State.QUEUED.value)
         started[row.id] = Started(ticket=ticket, start=start, tries=tries, lost=lost[row.id])
     move(connection, moves, now)
-    return started, {row.id: lost[row.id] for each, row in valid if lost[row.id] > each.lost}
+    return started, {row.id: lost[row.id] for each, row in valid if lost[row.id] > each.lost}, cancelled
 
 
 def _attempts_of(connection: Connection, ticket_ids: Sequence[str]) -> dict[str, list[str]]:

@@ -95,6 +95,12 @@ class CeleryMonitor:
         for kind, several in endings.items():
             self._tell(kind, iter(several))
 
+    def cancelled(self, ticket_ids: Sequence[str]) -> None:
+        """See Monitor."""
+        self._drop(ticket_ids)
+        said = {"terminated": False, "signum": None, "expired": False}
+        self._tell("task-revoked", ({"uuid": ticket_id} | said for ticket_id in ticket_ids))
+
     def forgotten(self, ticket_ids: Sequence[str]) -> None:
         """See Monitor."""
         self._drop(ticket_ids)
@@ -185,8 +191,8 @@ class TicketRequest:
         """The drain itself gives its tickets back when the worker is told to stop at once."""
 
     def terminate(self, *_: object, **__: object) -> None:
-        """A ticket in a slot has no process of its own to end."""
-        logger.warning("ticket %s cannot be terminated; it ends with its batch", self.id)
+        """A ticket in a slot has no process of its own to end; its time limit ends it, at a token boundary."""
+        logger.warning("ticket %s cannot be terminated; it ends with its batch or at its time limit", self.id)
 
 
 def _ending(settlement: Settlement) -> tuple[str, dict[str, Any]]:

@@ -63,9 +63,9 @@ class HandedMessages:
         """It came through here."""
         return delivery.token.startswith("handed.")
 
-    def reserve(self, most: int) -> list[Delivery]:
-        """See Transport."""
-        return [self._here.popleft() for _ in range(min(most, len(self._here)))]
+    def reserve(self, most: int, queue: str = "") -> list[Delivery]:
+        """See Transport. They come in the order they were handed, and none of them from a queue of ours."""
+        return [] if queue else [self._here.popleft() for _ in range(min(most, len(self._here)))]
 
     def ack(self, deliveries: Sequence[Delivery]) -> None:
         """See Transport."""
@@ -111,10 +111,10 @@ class BothTransports:
         self._queues = queues
         self._handed = handed
 
-    def reserve(self, most: int) -> list[Delivery]:
+    def reserve(self, most: int, queue: str = "") -> list[Delivery]:
         """See Transport."""
-        taken = self._queues.reserve(most)
-        return [*taken, *self._handed.reserve(most - len(taken))]
+        taken = self._queues.reserve(most, queue)
+        return [*taken, *self._handed.reserve(most - len(taken), queue)]
 
     def ack(self, deliveries: Sequence[Delivery]) -> None:
         """See Transport."""

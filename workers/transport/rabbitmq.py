@@ -45,13 +45,13 @@ class RabbitTransport:
                 declare(connection, queue)
             self._lines = [_Line(connection.channel(), queue, self._wire, self._on_message) for queue in queues]
 
-    def reserve(self, most: int) -> list[Delivery]:
+    def reserve(self, most: int, queue: str = "") -> list[Delivery]:
         """See Transport."""
         with self._translated():
             self._wire.read()  # bounded by the credit: the broker sends no more until something is acknowledged
         taken: list[Delivery] = []
         for line in self._lines:
-            while line.buffer and len(taken) < most:
+            while line.buffer and len(taken) < most and queue in ("", line.queue):
                 taken.append(self._delivery(line, line.buffer.popleft()))
         return taken
 

@@ -43,10 +43,11 @@ class RedisTransport:
             self._leases = Leases(pool, prefix, lease_s)
             self._doorbell = Doorbell(pool, self._lists, loop)
 
-    def reserve(self, most: int) -> list[Delivery]:
+    def reserve(self, most: int, queue: str = "") -> list[Delivery]:
         """See Transport."""
+        lists = lists_of(queue, self._prefix) if queue else self._lists
         with self._translated():
-            return [self._delivery(each) for each in self._leases.reserve(self._lists, most)]
+            return [self._delivery(each) for each in self._leases.reserve(lists, most)]
 
     def ack(self, deliveries: Sequence[Delivery]) -> None:
         """See Transport."""
