@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import signal
+from datetime import datetime
 
 import pytest
+import sqlalchemy as sa
 
+from schemas.ledger import reading
+from schemas.tables import workers
 from schemas.ticket import Priority
 from tests.contract.tickets import rows_of
 from tests.faults.rig import Rig
@@ -86,6 +90,28 @@ def test_the_late_outcome_of_a_frozen_worker_does_not_count(rig: Rig) -> None:
     assert rig.answers() == 1
     (attempt,) = rows_of(rig.engine, "attempts", stub.id)
     assert attempt["start"] == 2
+
+
+@two_brokers
+def test_a_step_longer_than_lease_and_heartbeat_stays_with_its_worker(rig: Rig) -> None:
+    (stub,) = rig.send(1, body="wait")
+    rig.worker(**SMALL)
+    rig.until_seen(1)
+    rig.worker(**SMALL)  # would take it over
+    beats: set[tuple[str, datetime]] = set()
+
+    def three_leases_passed() -> bool:
+        with reading(rig.engine) as connection:
+            rows = connection.execute(sa.select(workers.c.name, workers.c.seen_at)).all()
+        beats.update((name, seen_at) for name, seen_at in rows)
+        return len({name for name, _ in beats}) == 2 and len(beats) >= 24  # both beat three times a lease
+
+    wait_until(three_leases_passed, 60)
+    rig.let_go(1)
+    rig.until({"answered": 1})
+    (attempt,) = rows_of(rig.engine, "attempts", stub.id)
+    assert attempt["start"] == 1
+    assert len(rig.seen) == 1
 
 
 @two_brokers
