@@ -326,7 +326,10 @@ class Drain:
         if settlements:
             self._settler.settle(settlements)
         spent_s = [(each.ended_at - each.started_at).total_seconds() for each in report.ended]
-        self._sizing.stepped(report.step_s, spent_s, report.load, self._clock.monotonic_s())
+        now_s = self._clock.monotonic_s()
+        if report.out_of_memory:
+            self._sizing.out_of_memory(now_s)
+        self._sizing.stepped(report.step_s, report.used, spent_s, report.load, now_s)
 
     def _end_overdue(self) -> None:
         """Takes tickets out of their slots, at the engine's next token boundary, that were there for too long."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 
 from schemas.settings import BatchSettings
@@ -13,6 +14,8 @@ logger = logging.getLogger(__name__)
 
 STEPS_KEPT = 256
 SMOOTHING = 0.2
+USUAL_SMOOTHING = 0.01
+"""Decisions are about a second apart: what is usual is the last minutes."""
 
 
 class Sizing:
@@ -31,16 +34,24 @@ class Sizing:
         self._settings = settings
         self._rule = RULES[settings.policy]
         self._changed_s = self._since_s = now_s
-        self._ended = 0
+        self._ended = self._used = 0
+        self._usual_s = 0.0
+        self._out_of_memory = False
+        self._out_of_memory_s = -math.inf
         self._steps: deque[float] = deque(maxlen=STEPS_KEPT)
 
     def started(self, start_s: float) -> None:
         """A ticket may enter, so long after it was reserved."""
         self.start_s += SMOOTHING * (start_s - self.start_s)
 
-    def stepped(self, step_s: float, slots_s: list[float], load: Load | None, now_s: float) -> None:
-        """The engine took a step; tickets left that had been in their slots for ``slots_s`` seconds."""
+    def out_of_memory(self, now_s: float) -> None:
+        """The device had too little memory for the tickets in their slots. The next decision answers to it."""
+        self._out_of_memory, self._out_of_memory_s = True, now_s
+
+    def stepped(self, step_s: float, used: int, slots_s: list[float], load: Load | None, now_s: float) -> None:
+        """The engine took a step with ``used`` slots; tickets left that had been in theirs for ``slots_s`` seconds."""
         self._steps.append(step_s)
+        self._used = max(self._used, used)
         self._ended += len(slots_s)
         if slots_s:
             mean_s = max(sum(slots_s) / len(slots_s), 1e-6)
@@ -50,14 +61,21 @@ class Sizing:
 
     def _decide(self, load: Load, now_s: float) -> None:
         ordered = sorted(self._steps)
+        p95_s = ordered[int(0.95 * (len(ordered) - 1))]
+        self._usual_s += (USUAL_SMOOTHING if self._usual_s else 1.0) * (p95_s - self._usual_s)
         reading = Reading(
             size=self.size,
             memory_share=load.memory_share,
-            p95_s=ordered[int(0.95 * (len(ordered) - 1))],
+            p95_s=p95_s,
             qps=self._ended / max(now_s - self._since_s, 1e-3),
             since_change_s=now_s - self._changed_s,
+            used=self._used,
+            usual_s=self._usual_s,
+            out_of_memory=self._out_of_memory,
+            since_out_of_memory_s=now_s - self._out_of_memory_s,
         )
-        self._ended, self._since_s = 0, now_s
+        self._ended, self._used, self._since_s = 0, 0, now_s
+        self._out_of_memory = False
         size = max(1, self._rule(reading, self._limits(load)))
         if size != self.size:
             logger.info(
@@ -69,6 +87,7 @@ class Sizing:
                 reading.qps,
             )
             self.size, self._changed_s = size, now_s
+            self._steps.clear()  # how long steps took with another size says little of this one
 
     def _limits(self, load: Load) -> Limits:
         settings = self._settings

@@ -33,11 +33,18 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """One step of the engine, in seconds. ``load`` is there about once a second."""
+    """One step of the engine, in seconds. ``load`` is there about once a second.
+
+    Attributes:
+        used: slots in use during the step.
+        out_of_memory: the device had too little memory for it.
+    """
 
     ended: list[Ended]
     step_s: float
     load: Load | None
+    used: int
+    out_of_memory: bool = False
 
 
 class Slots(threading.Thread):
@@ -138,11 +145,13 @@ class Slots(threading.Thread):
         size = engine.running
         began_s = self._clock.monotonic_s()
         failure = ""
+        out_of_memory = False
         results: list[Completed | Failed] = []
         try:
             results = engine.step()
         except Exception as error:
             # Handled below, once the traceback no longer holds on to the device's memory.
+            out_of_memory = isinstance(error, MemoryError)
             failure = f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
             logger.exception("a batch of %d failed as a whole", size)
         ended_s = self._clock.monotonic_s()
@@ -155,8 +164,9 @@ class Slots(threading.Thread):
         ended = self._leave(results, size)
         if ended and logger.isEnabledFor(logging.INFO):
             _log(ended, size, ended_s - began_s)
-        if ended or load:
-            self._report(Report(ended=ended, step_s=ended_s - began_s, load=load))
+        if ended or load or out_of_memory:
+            step_s = ended_s - began_s
+            self._report(Report(ended=ended, step_s=step_s, load=load, used=size, out_of_memory=out_of_memory))
 
     def _leave(self, results: Sequence[Completed | Failed], size: int) -> list[Ended]:
         now = self._clock.utc_now()

@@ -1,7 +1,13 @@
-"""How many slots to use, from what memory and latency allow. Three rules behind one signature."""
+"""How many slots to use, from what memory and latency allow. Five rules behind one signature.
+
+`aimd` and `gradient` grow while every slot is in use, and only as far as a step will still be short enough: a step is
+some fixed work and some a row, so twice the rows take at most twice the time. That bound is never met in practice, and
+so a size that was found is kept: nothing swings around a limit.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import msgspec
@@ -12,6 +18,15 @@ SMALL_DEVICE_CAP = 16
 PRINTED_OTHERWISE = 8
 LATENCY_STEP = 2
 GROWTH = 1.1
+
+BACK_OFF = 0.75
+"""What `aimd` keeps of its slots where a step takes too long."""
+TOLERANCE = 1.5
+"""How much longer than usual a step may take before `gradient` has fewer slots."""
+MOST_AT_ONCE = 0.5
+"""The most that `gradient` takes away for latency alone: as much as memory does."""
+WARY_COOL_DOWNS = 20
+"""After an out-of-memory nothing grows for so many cool-downs: what met it once is likely to meet it again."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +52,10 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
             number of slots decides (how many steps it needs is decided by its answer).
         qps: tickets that ended a second.
         since_change_s: time since the size last changed.
+        used: the most slots in use at once since the last reading; all of them means that more could be.
+        usual_s: what ``p95_s`` has been over a long time; 0 if nobody knows yet.
+        out_of_memory: the device had too little since the last reading.
+        since_out_of_memory_s: time since it last had.
     """
 
     size: int
@@ -44,6 +63,10 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     p95_s: float
     qps: float
     since_change_s: float
+    used: int = 0
+    usual_s: float = 0.0
+    out_of_memory: bool = False
+    since_out_of_memory_s: float = math.inf
 
 
 Rule = Callable[[Reading, Limits], int]
@@ -68,8 +91,11 @@ def printed(reading: Reading, limits: Limits) -> int:
 def mended(reading: Reading, limits: Limits) -> int:
     """The same inputs, limits, cap, step and cool-down; grows by at least 1, never under 1, and holds what it has.
 
-    Memory is not bound by the largest step: half as many slots is the point of halving.
+    Memory is not bound by the largest step: half as many slots is the point of halving. Nor does a device that had too
+    little of it wait for the cool-down.
     """
+    if reading.out_of_memory:
+        return _within(reading.size // 2, limits)
     if reading.since_change_s < limits.cool_down_s:
         return _within(reading.size, limits)
     if reading.memory_share > limits.memory_share:
@@ -82,7 +108,42 @@ def mended(reading: Reading, limits: Limits) -> int:
     return _within(reading.size + step, limits)
 
 
-RULES: dict[str, Rule] = {"fixed": fixed, "printed": printed, "mended": mended}
+def aimd(reading: Reading, limits: Limits) -> int:
+    """Adds the largest step while every slot is in use; takes a quarter away where steps take too long.
+
+    After Clipper, whose additive increase and multiplicative decrease it is.
+    """
+    held = _held_by_memory(reading, limits)
+    if held is not None:
+        return held
+    if reading.p95_s > limits.p95_s:
+        fewer = max(1, min(reading.size - int(reading.size * BACK_OFF), limits.largest_step))
+        return _within(reading.size - fewer, limits)
+    return _grown(reading, limits, limits.largest_step)
+
+
+def gradient(reading: Reading, limits: Limits) -> int:
+    """Adds the root of its size while steps take as long as usual, and gives up slots as they take longer.
+
+    After Netflix's second gradient limit: the long-term latency over the latest one is the gradient.
+    """
+    held = _held_by_memory(reading, limits)
+    if held is not None:
+        return held
+    accepted_s = min(limits.p95_s, TOLERANCE * reading.usual_s) if reading.usual_s else limits.p95_s
+    if reading.p95_s > accepted_s:
+        kept = int(reading.size * max(MOST_AT_ONCE, accepted_s / reading.p95_s))
+        return _within(reading.size - max(1, min(reading.size - kept, limits.largest_step)), limits)
+    return _grown(reading, limits, min(math.isqrt(reading.size), limits.largest_step))
+
+
+RULES: dict[str, Rule] = {
+    "fixed": fixed,
+    "printed": printed,
+    "mended": mended,
+    "aimd": aimd,
+    "gradient": gradient,
+}
 
 
 def cap_of(device_bytes: int) -> int:
@@ -92,3 +153,24 @@ def cap_of(device_bytes: int) -> int:
 
 def _within(size: int, limits: Limits) -> int:
     return max(1, min(size, limits.cap))
+
+
+def _held_by_memory(reading: Reading, limits: Limits) -> int | None:
+    """The size where memory or the cool-down decides it; None where latency may."""
+    if reading.out_of_memory:
+        return _within(reading.size // 2, limits)
+    if reading.since_change_s < limits.cool_down_s:
+        return _within(reading.size, limits)
+    if reading.memory_share > limits.memory_share:
+        return _within(reading.size // 2, limits)
+    return None
+
+
+def _grown(reading: Reading, limits: Limits, step: int) -> int:
+    """As many more slots as are wanted, allowed, and sure to keep a step short enough."""
+    wary = reading.since_out_of_memory_s < WARY_COOL_DOWNS * limits.cool_down_s
+    if reading.used < reading.size or reading.memory_share >= limits.memory_share_to_grow or wary:
+        return _within(reading.size, limits)
+    longest = limits.p95_s / max(reading.p95_s, 1e-9)
+    foreseen = int(min(reading.size * longest, reading.size + step))
+    return _within(max(reading.size, foreseen), limits)
