@@ -269,7 +269,11 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """What the engine holds now. Shares are 0 to 1; ``memory_share`` is of the device the engine computes on."""
+    """What the engine holds now. Shares are 0 to 1; ``memory_share`` is of the device the engine computes on.
+
+    Attributes:
+        kv_tokens: tokens that the KV cache of its smallest model has room for, beside what is shared; 0 if it has none.
+    """
 
     memory_used_bytes: int
     memory_total_bytes: int
@@ -277,6 +281,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     reused_tokens: int
     slot_steps: int
     useful_slot_steps: int
+    kv_tokens: int = 0
 
     @property
     def memory_share(self) -> float:

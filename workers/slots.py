@@ -13,10 +13,14 @@ from datetime import datetime
 
 import msgspec
 
+from workers.policy.expected import ExpectedTokens
 from workers.policy.seating import Seat, Seating
 from workers.ports import Clock, Completed, Engine, Failed, Load, Work
 
 logger = logging.getLogger(__name__)
+
+KV_FILLED = 0.9
+"""The share of the KV cache that expected lengths may fill: a row's last block is seldom full."""
 
 LOAD_EVERY_S = 1.0
 """Measuring the device costs about as much as a step of a small model."""
@@ -76,6 +80,8 @@ class Slots(threading.Thread):
         self._dropped: set[str] = set()
         self._stopping = False
         self._seating: Seating[Work] = Seating()
+        self._expected = ExpectedTokens()
+        self._kv_tokens = 0
         self._inside: dict[str, _Sitting] = {}
         self._measured_s = float("-inf")
 
@@ -114,6 +120,7 @@ class Slots(threading.Thread):
             self._loaded.set()
             return
         self.model = engine.model
+        self._kv_tokens = engine.load().kv_tokens
         self._loaded.set()
         while self._boundary(engine):
             if engine.running:
@@ -129,10 +136,10 @@ class Slots(threading.Thread):
             dropped, self._dropped = self._dropped, set()
             if self._stopping:
                 return False
-        self._seating.arrive(arrived)
+        self._seating.arrive([self._measured(seat) for seat in arrived])
         if dropped:
             self._forget(engine, dropped)
-        entering = self._seating.enter(engine.running)
+        entering = self._seating.enter(engine.running, *self._room())
         if entering:
             now = self._clock.utc_now()
             batch = self._new_batch(now)
@@ -140,6 +147,15 @@ class Slots(threading.Thread):
                 self._inside[seat.work.ticket.id] = _Sitting(seat, batch, now)
                 engine.add(seat.work)
         return True
+
+    def _measured(self, seat: Seat[Work]) -> Seat[Work]:
+        work = seat.work
+        expected = self._expected.of(work.ticket.job, _text_bytes(work), work.job.max_new_tokens)
+        return msgspec.structs.replace(seat, tokens=expected.mean, spread=expected.spread)
+
+    def _room(self) -> tuple[list[Seat[Work]], int | None]:
+        seated = [sitting.seat for sitting in self._inside.values()]
+        return seated, int(KV_FILLED * self._kv_tokens) if self._kv_tokens else None
 
     def _step(self, engine: Engine) -> None:
         size = engine.running
@@ -161,6 +177,7 @@ class Slots(threading.Thread):
         if ended_s - self._measured_s >= LOAD_EVERY_S:
             self._measured_s = ended_s
             load = engine.load()
+            self._kv_tokens = load.kv_tokens
         ended = self._leave(results, size)
         if ended and logger.isEnabledFor(logging.INFO):
             _log(ended, size, ended_s - began_s)
@@ -173,6 +190,10 @@ class Slots(threading.Thread):
         ended: list[Ended] = []
         for result in results:
             sitting = self._inside.pop(result.ticket_id)
+            if isinstance(result, Completed):
+                work, usage = sitting.seat.work, result.answer.usage
+                prompt = usage.prompt_tokens - usage.reused_tokens
+                self._expected.learn(work.ticket.job, _text_bytes(work), prompt, usage.completion_tokens)
             ended.append(
                 Ended(
                     result=result,
@@ -197,6 +218,11 @@ class Slots(threading.Thread):
         engine.drop([ticket_id for ticket_id in self._inside if ticket_id in ticket_ids])
         self._inside = {key: sitting for key, sitting in self._inside.items() if key not in ticket_ids}
         self._seating.forget([seat for seat in self._seating.seats() if seat.work.ticket.id in ticket_ids])
+
+
+def _text_bytes(work: Work) -> int:
+    ticket = work.ticket
+    return len(ticket.subject.encode()) + len(ticket.body.encode())
 
 
 def _log(ended: Sequence[Ended], size: int, step_s: float) -> None:

@@ -13,7 +13,7 @@ from workers.engine.grammar import Constraint, Grammar, Vocabulary
 from workers.engine.models.loading import Model
 from workers.engine.prompts import JobPrompts, OverTheContext, Prompts
 from workers.engine.runner import Allowed, Runner
-from workers.engine.scheduler import Row, Scheduler
+from workers.engine.scheduler import BLOCK, Row, Scheduler
 from workers.ports import Completed, Failed, Work
 
 _HALF_A_CHARACTER = "\ufffd"
@@ -45,6 +45,11 @@ class RunningBatch:
     def running(self) -> int:
         """Slots in use."""
         return len(self._rows) + len(self._ended)
+
+    @property
+    def kv_tokens(self) -> int:
+        """Tokens that its KV cache has room for, beside the prefixes that it holds."""
+        return self._scheduler.row_blocks * BLOCK
 
     def prepare(self, name: str, job: Job) -> _Prepared:
         """What a job needs, made at its first ticket or before.

@@ -98,6 +98,7 @@ class LocalEngine:
             reused_tokens=sum(each.reused_tokens for each in counters),
             slot_steps=sum(each.slot_steps for each in counters),
             useful_slot_steps=sum(each.useful_slot_steps for each in counters),
+            kv_tokens=min(batch.kv_tokens for batch in self._batches.values()),
         )
 
     def close(self) -> None:

@@ -124,6 +124,11 @@ class Scheduler:
         """Blocks that nobody holds."""
         return len(self._free)
 
+    @property
+    def row_blocks(self) -> int:
+        """Blocks that are there for rows: all but those of the prefixes that rows need."""
+        return self._free.count - sum(len(prefix.blocks) for prefix in self._prefixes.values() if prefix.users)
+
     def add(self, prefix: tuple[int, ...], tokens: Sequence[int], most_new: int) -> Row:
         """A new row, which waits for blocks. ``tokens`` must not be empty."""
         shared = self._prefixes.setdefault(prefix, Prefix(prefix))
