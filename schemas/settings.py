@@ -57,7 +57,7 @@ class LedgerSettings(_Section, frozen=True, kw_only=True):
 class BatchSettings(_Section, frozen=True, kw_only=True):
     """How the number of slots follows what memory and latency allow. See docs/decisions on batch size."""
 
-    policy: Literal["fixed", "printed", "mended", "aimd", "gradient"] = "mended"
+    policy: Literal["fixed", "printed", "mended", "aimd", "gradient"] = "aimd"
     """The rule. ``fixed`` holds ``start``; ``printed`` (to the letter) and ``mended`` grow with ``qps_to_grow``;
     ``aimd`` and ``gradient`` grow while every slot is in use."""
     start: Count = 8

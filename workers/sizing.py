@@ -87,7 +87,9 @@ class Sizing:
                 reading.qps,
             )
             self.size, self._changed_s = size, now_s
-            self._steps.clear()  # how long steps took with another size says little of this one
+            # How long steps took with another size says little of this one.
+            self._steps.clear()
+            self._usual_s = 0.0
 
     def _limits(self, load: Load) -> Limits:
         settings = self._settings

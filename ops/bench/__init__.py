@@ -12,16 +12,24 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ops.bench.report import Report
 
-NAMES = ("enqueue", "drain", "gate")
+NAMES = ("enqueue", "drain", "gate", "sizing")
 
 
 def run_bench(
-    name: str, *, quick: bool, redis_url: str, rabbitmq_url: str, data: Path | None, note: Callable[[str], None]
+    name: str,
+    *,
+    quick: bool,
+    redis_url: str,
+    rabbitmq_url: str,
+    data: Path | None,
+    home: Path,
+    note: Callable[[str], None],
 ) -> Report:
     """Runs one of ``NAMES`` on private brokers, or on those given.
 
     Args:
         data: for ``gate``: a folder to judge the shipped gate on.
+        home: for ``sizing``: where models are kept.
         quick: under a minute, for a look; the full run is what counts.
         note: told what is being measured now.
 
@@ -33,6 +41,10 @@ def run_bench(
         from ops.bench.gate import bench_gate
 
         return bench_gate(data, quick=quick, note=note)
+    if name == "sizing":
+        from ops.bench.sizing import bench_sizing
+
+        return bench_sizing(home, quick=quick, note=note)
     from ops.bench.drain import bench_drain
     from ops.bench.enqueue import bench_enqueue
     from ops.bench.private import brokers

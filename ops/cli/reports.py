@@ -52,27 +52,37 @@ def status(
 
 
 def bench(
-    name: Annotated[str, typer.Argument(help="Which: enqueue, drain or gate.")],
+    name: Annotated[str, typer.Argument(help="Which: enqueue, drain, gate or sizing.")],
     quick: Annotated[bool, typer.Option("--quick", help="Under a minute: for a look, not for the record.")] = False,
     redis_url: Annotated[str, typer.Option(help="Use this Redis, which must be empty, not a private one.")] = "",
     rabbitmq_url: Annotated[str, typer.Option(help="Use this RabbitMQ, which must be empty, not a private one.")] = "",
     data: Annotated[Path | None, typer.Option(help="For gate: judge the shipped one on this folder.")] = None,
+    config: Config = None,
     json: Json = False,
 ) -> None:
-    """Measure Ticketmill against plain Celery on private brokers, or its gate on labelled texts."""
+    """Measure Ticketmill: against plain Celery on private brokers, its gate on texts, its sizing over a day."""
     from ops.bench import NAMES, run_bench
     from ops.extras import require
+    from producer.adapters.settings_file import read_settings
     from schemas.errors import Refused
 
     if name not in NAMES:
         raise Refused("name", f"{name!r} is none of {', '.join(NAMES)}")
-    if name != "gate":
+    if name not in ("gate", "sizing"):
         require("worker")
 
     def note(line: str) -> None:
         print_text(line, stderr=True)
 
-    report = run_bench(name, quick=quick, redis_url=redis_url, rabbitmq_url=rabbitmq_url, data=data, note=note)
+    report = run_bench(
+        name,
+        quick=quick,
+        redis_url=redis_url,
+        rabbitmq_url=rabbitmq_url,
+        data=data,
+        home=Path(read_settings(config).home),
+        note=note,
+    )
     if json:
         print_json(report)
         return

@@ -31,6 +31,18 @@ def test_a_quick_run_as_json(process: Callable[..., Process], name: str) -> None
     assert not report["left_out"]
 
 
+def test_a_quick_day_of_every_sizing_policy(process: Callable[..., Process]) -> None:
+    done = process("ops.cli", "bench", "sizing", "--quick", "--json")
+    assert done.wait(240) == 0, done.output()
+    report = json.loads(done.output()[done.output().index("{") :])
+    figures = report["figures"]
+    assert figures["default_goodput_vs_fixed8"] >= 1.5
+    assert figures["default_goodput_vs_printed"] >= 1.2
+    assert figures["default_oom_events"] == 0
+    assert {row["policy"] for row in report["rows"]} >= {"fixed 8", "printed", "mended", "aimd", "gradient"}
+    assert report["machine"]["cost_source"]
+
+
 def test_an_unknown_benchmark_is_refused_by_name(process: Callable[..., Process]) -> None:
     refused = process("ops.cli", "bench", "nope")
     assert refused.wait(60) == 2

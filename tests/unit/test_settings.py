@@ -95,7 +95,10 @@ def test_variables_that_are_no_settings_are_left_alone() -> None:
 @pytest.mark.parametrize(
     ("file", "says"),
     [
-        ({"worker": {"batch": {"policy": "x"}}}, "worker.batch.policy: must be one of fixed, mended, printed"),
+        (
+            {"worker": {"batch": {"policy": "x"}}},
+            "worker.batch.policy: must be one of aimd, fixed, gradient, mended, printed",
+        ),
         ({"worker": {"batch": {"start": 0}}}, "worker.batch.start: must be 1 or more"),
         ({"worker": 5}, "worker: must be an object of names and values, not a whole number"),
         ({"http": {"port": 99999}}, "http.port: must be 65535 or less"),

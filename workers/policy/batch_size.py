@@ -53,7 +53,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         qps: tickets that ended a second.
         since_change_s: time since the size last changed.
         used: the most slots in use at once since the last reading; all of them means that more could be.
-        usual_s: what ``p95_s`` has been over a long time; 0 if nobody knows yet.
+        usual_s: what ``p95_s`` has been for a long time with this size; 0 if nobody knows yet.
         out_of_memory: the device had too little since the last reading.
         since_out_of_memory_s: time since it last had.
     """

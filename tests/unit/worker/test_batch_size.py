@@ -111,6 +111,7 @@ def test_a_steady_load_finds_a_size_and_keeps_it(
     for _ in range(200):
         step_s = fixed_s + row_s * size
         usual_s += (0.3 if usual_s else 1.0) * (step_s - usual_s)
+        before = size
         size = rule(
             Reading(
                 size=size,
@@ -123,6 +124,7 @@ def test_a_steady_load_finds_a_size_and_keeps_it(
             ),
             allowed,
         )
+        usual_s = usual_s if size == before else 0.0
         sizes.append(size)
     moves = [after - before for before, after in pairwise(sizes) if after != before]
     assert [up for up, _ in groupby(move > 0 for move in moves)] in ([], [True], [False], [False, True])
