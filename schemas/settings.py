@@ -145,7 +145,7 @@ class BackfillSettings(_Section, frozen=True, kw_only=True):
 class RelaySettings(_Section, frozen=True, kw_only=True):
     """How the outbox is emptied and how a broker that lost messages is refilled."""
 
-    chunk: Count = 500
+    chunk: Count = 1000
     """Messages in one call to the broker, and tickets in one transaction."""
     interval: Seconds = Seconds(0.5)
     """Between two looks at the outbox."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import math
+import operator
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
@@ -86,6 +87,7 @@ class Ticket(NewTicket, frozen=True, kw_only=True, forbid_unknown_fields=True, g
 
 
 _IDENTIFIERS = ("source", "external_id", "revision", "conversation", "customer", "language", "region", "job")
+_identifiers = operator.attrgetter(*_IDENTIFIERS)
 _decoder = msgspec.json.Decoder(NewTicket)
 
 
@@ -105,7 +107,7 @@ def decode_new_ticket(raw: bytes | str) -> NewTicket:
 
 def new_ticket_from(fields: object) -> NewTicket:
     """The same for fields already decoded (a CSV row, a Celery message's arguments)."""
-    if (broken := _broken_text(fields, "")) is not None:
+    if not _surely_whole(fields) and (broken := _broken_text(fields, "")) is not None:
         raise Refused(broken or "ticket", NO_CHARACTER)
     try:
         ticket = msgspec.convert(fields, NewTicket)
@@ -116,10 +118,9 @@ def new_ticket_from(fields: object) -> NewTicket:
 
 def checked(ticket: NewTicket) -> NewTicket:
     """The ticket unchanged, once what types cannot say has been checked too."""
-    for field in _IDENTIFIERS:
-        identifier: str = getattr(ticket, field)
-        if not identifier.isprintable():
-            raise Refused(field, "holds a control, separator or unassigned character; an identifier may not")
+    if not "".join(_identifiers(ticket)).isprintable():
+        field = next(name for name in _IDENTIFIERS if not getattr(ticket, name).isprintable())
+        raise Refused(field, "holds a control, separator or unassigned character; an identifier may not")
     _whole("subject", ticket.subject)
     _whole("body", ticket.body)
     if not ticket.body.strip():
@@ -178,6 +179,15 @@ def _lone_surrogate(raw: bytes | str) -> Refused | None:
         return None
     broken = _broken_text(fields, "")
     return None if broken is None else Refused(broken or "ticket", NO_CHARACTER)
+
+
+def _surely_whole(fields: object) -> bool:
+    """No text in there holds a lone surrogate. Where this is not sure the long way round finds the place, if any."""
+    try:
+        msgspec.json.encode(fields)
+    except (UnicodeError, TypeError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def _broken_text(value: object, path: str) -> str | None:
