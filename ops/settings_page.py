@@ -13,7 +13,7 @@ import msgspec
 from schemas.edge import ReputationList
 from schemas.job import Job
 from schemas.settings import ModelSettings, Settings
-from schemas.units import Bytes, Listed, Ports, Seconds, Share
+from schemas.units import Bytes, Listed, Percent, Ports, Seconds, Share
 
 INTRODUCTION = """\
 # Settings
@@ -22,7 +22,8 @@ Settings live in `ticketmill.yaml` in the working directory, or in the file that
 names, and in the environment, which wins: `broker.url` in the file is `TICKETMILL_BROKER_URL` there. What is not known
 is refused by name. Secrets belong in the environment.
 
-Durations are written like `200ms`, `30s` or `5m`, shares like `90%` or `0.9`, sizes like `64MB` or `1GiB`.
+Durations are written like `200ms`, `30s` or `5m`, shares like `90%` or `0.9`, percentages like `80%` or `80`,
+sizes like `64MB` or `1GiB`.
 
 `TICKETMILL_DEBUG` shows tracebacks where a command would print one line. `TICKETMILL_URL` and `TICKETMILL_KEY` are for
 the Python client. None of the three is a setting.
@@ -33,6 +34,7 @@ This page is made from the code by `python -m ops.settings_page`; a test holds t
 _KINDS: dict[Any, str] = {
     Seconds: "duration",
     Share: "share",
+    Percent: "percent",
     Bytes: "size",
     Listed: "list, or text with commas",
     Ports: "list, or text with commas",

@@ -32,8 +32,8 @@ class Bulk:
 
 
 def inserting(table: sa.Table, *columns: str) -> Bulk:
-    """INSERT of these columns; of all of them if none is named."""
-    names = columns or tuple(column.name for column in table.c)
+    """INSERT of these columns; of all that have no default of their own if none is named."""
+    names = columns or tuple(column.name for column in table.c if column.server_default is None)
     return Bulk(sa.insert(table).values({name: sa.bindparam(name) for name in names}))
 
 

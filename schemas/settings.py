@@ -15,13 +15,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from schemas.anti_spam import AntiSpamSettings
+from schemas.circuit_breaker import CircuitBreakerSettings
 from schemas.edge import EdgeSettings, ReputationList
 from schemas.errors import SettingRefused
 from schemas.job import Job
 from schemas.refusal import explained, printable
 from schemas.shipped_jobs import SHIPPED_JOBS
 from schemas.ticket import Name
-from schemas.units import Bytes, Listed, Ports, Seconds, Share
+from schemas.units import Bytes, Listed, Percent, Ports, Seconds, Share
 
 ENV_PREFIX = "TICKETMILL_"
 ENV_RESERVED = frozenset(
@@ -205,6 +206,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     flower: FlowerSettings = FlowerSettings()
     edge: EdgeSettings = EdgeSettings()
     anti_spam: AntiSpamSettings = AntiSpamSettings()
+    circuit_breaker: CircuitBreakerSettings = CircuitBreakerSettings()
 
     def job(self, name: str) -> Job | None:
         """The job of that name: the user's own first, then a shipped one."""
@@ -259,7 +261,11 @@ def _embedded(settings: Settings, user_home: str) -> Settings:
 
 
 def _unit(kind: type, value: Any) -> Any:
-    if kind in (Seconds, Share, Bytes) and isinstance(value, str | int | float) and not isinstance(value, bool):
+    if (
+        kind in (Seconds, Share, Percent, Bytes)
+        and isinstance(value, str | int | float)
+        and not isinstance(value, bool)
+    ):
         return kind.parse(value)
     if kind in (Listed, Ports) and isinstance(value, str | int | list | tuple):
         return kind.parse(value)
@@ -269,6 +275,9 @@ def _unit(kind: type, value: Any) -> Any:
 def _waits(settings: Settings) -> Iterator[tuple[str, Seconds]]:
     yield "worker.lease", settings.worker.lease
     yield "worker.patience", settings.worker.patience
+    yield "circuit_breaker.cpu.duration", settings.circuit_breaker.cpu.duration
+    yield "circuit_breaker.gpu.duration", settings.circuit_breaker.gpu.duration
+    yield "circuit_breaker.upstream.open_for", settings.circuit_breaker.upstream.open_for
     yield "relay.interval", settings.relay.interval
     yield "relay.reconcile_interval", settings.relay.reconcile_interval
     yield "relay.lost_after", settings.relay.lost_after

@@ -57,6 +57,9 @@ tickets = sa.Table(
     sa.Column("due_at", Utc, doc="when to publish; NULL while an earlier ticket of the conversation is open"),
     sa.Column("published_at", Utc),
     sa.Column("settled_at", Utc),
+    sa.Column(
+        "upstream", sa.String(64), nullable=False, server_default="", doc="whose recovery a parked one waits for"
+    ),
     sa.UniqueConstraint("tenant", "source", "external_id", "revision", name="uq_tickets_idempotency"),
 )
 sa.Index(
@@ -146,6 +149,16 @@ answers = sa.Table(
     sa.Column("ticket_id", _ID, sa.ForeignKey("tickets.id"), primary_key=True),
     sa.Column("at", Utc, nullable=False),
     sa.Column("document", sa.Text, nullable=False, doc="the whole answer as JSON"),
+    sa.Column(
+        "asked", sa.String(64), nullable=False, server_default="", doc="digest of what was asked; empty: not kept"
+    ),
+)
+sa.Index(
+    "ix_answers_asked",
+    answers.c.asked,
+    answers.c.at,
+    sqlite_where=sa.text("asked != ''"),
+    postgresql_where=sa.text("asked != ''"),
 )
 
 aliases = sa.Table(
@@ -235,6 +248,19 @@ reviews = sa.Table(
 and whose ``undone_at`` is empty, joined with ``verdicts`` by ``ticket_id`` for what the gate had measured and with
 ``tickets`` for the text (``edited`` where that is not empty: it is what the customer sent). ``was`` = rejected marks
 the sample of rejected traffic, from which the share of honest tickets lost is estimated."""
+
+breakers = sa.Table(
+    "breakers",
+    metadata,
+    sa.Column("name", sa.String(200), primary_key=True),
+    sa.Column("since", Utc, nullable=False),
+    sa.Column("mode", sa.String(9), nullable=False),
+    sa.Column("until", Utc),
+    sa.Column("probe", sa.String(200), nullable=False),
+    sa.Column("times", sa.Integer, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("cool_until", Utc),
+)
 
 backfills = sa.Table(
     "backfills",

@@ -68,6 +68,23 @@ class Share(float):
         return cls(value)
 
 
+class Percent(float):
+    """Hundredths of a whole, 0 to 100; text may use ``%``."""
+
+    @classmethod
+    def parse(cls, value: str | float) -> Self:
+        """Raises ValueError, with an example, for what is no percentage."""
+        if isinstance(value, str):
+            number, unit = _split(value, "80 or 80%")
+            if unit not in ("", "%"):
+                raise ValueError(f"{value!r} is not a percentage; write it like 80 or 80%")
+            value = number
+        value = _finite(value, "80 or 80%")
+        if value > 100:
+            raise ValueError(f"{value:g} is more than the whole; write it like 80 or 80%")
+        return cls(value)
+
+
 class Bytes(int):
     """A size in bytes; text may use ``kB MB GB`` (powers of 1000) or ``KiB MiB GiB``."""
 
