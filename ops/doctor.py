@@ -24,7 +24,8 @@ from producer.adapters.ledger import open_migrated
 from producer.adapters.settings_file import read_settings, settings_file
 from schemas.errors import ModelRefused, TicketmillError, Unavailable
 from schemas.ledger import place, reading, writing
-from schemas.settings import ModelSettings, Settings
+from schemas.model import ModelSettings
+from schemas.settings import Settings
 from schemas.tables import strays, tickets, workers
 from workers.engine.models.directory import inspected
 from workers.engine.models.packaged import NAME, converted_place, gguf_file

@@ -12,7 +12,9 @@ import msgspec
 
 from schemas.edge import ReputationList
 from schemas.job import Job
-from schemas.settings import ModelSettings, Settings
+from schemas.model import ModelSettings
+from schemas.retry_matrix import RetryRow
+from schemas.settings import Settings
 from schemas.units import Bytes, Listed, Percent, Ports, Seconds, Share
 
 INTRODUCTION = """\
@@ -67,6 +69,8 @@ def _section(section: type[msgspec.Struct], path: tuple[str, ...]) -> Iterator[s
             inner.append((Job, ("jobs", "NAME")))
         elif where == ("edge", "lists"):
             inner.append((ReputationList, ("edge", "lists", "NAME")))
+        elif where == ("retry",):
+            inner.append((RetryRow, ("retry", "KIND")))
         rows.append(f"| `{'.'.join(where)}` | {_kind(each.type)} | {_default(each)} | {says.get(each.name, '')} |")
     if rows:
         yield "| setting | is | default | means |\n| --- | --- | --- | --- |"

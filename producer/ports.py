@@ -104,6 +104,10 @@ class Outbox(Protocol):
         """Queues again what waited until now; returns what to publish."""
         ...
 
+    def unpark(self, most: int, now: datetime) -> list[Stub]:
+        """Queues again what waited for an upstream that works again, or might; returns what to publish."""
+        ...
+
     def release_backfill(self, window: int, most: int, judge: Judge, now: datetime) -> list[Stub]:
         """Queues received backfill tickets while fewer than ``window`` of them are queued; returns what to publish.
 

@@ -47,7 +47,7 @@ class Relay:
         return len(ordered)
 
     def sweep(self, now: datetime, taken_since: datetime | None = None) -> int:
-        """One chunk of everything that is due: left over, done waiting, or next of the backfill; returns how many.
+        """One chunk of everything that is due: left over, done waiting or parked, or next of the backfill; how many.
 
         Args:
             taken_since: what was taken in since then is about to be handed over, and left alone here.
@@ -55,6 +55,7 @@ class Relay:
         due_before = min(now - GRACE, (taken_since or now) - timedelta(microseconds=1))
         count = self.hand_over(self._outbox.unpublished(self._chunk, due_before), now)
         count += self.hand_over(self._outbox.wake(self._chunk, now), now)
+        count += self.hand_over(self._outbox.unpark(self._chunk, now), now)
         return count + self.hand_over(self._released(now), now)
 
     def _released(self, now: datetime) -> list[Stub]:

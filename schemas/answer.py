@@ -32,6 +32,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         data: the same parsed, where the job has an answer schema.
         prompt_cut: the prompt was over the context and was cut.
         batch, batch_size: the batch it ran in and how many slots were in use when it finished.
+        cached_from: the ticket of the same tenant that got this answer first, if it is given again.
+        cached_age_s: how old it was then, in seconds.
     """
 
     text: str
@@ -42,6 +44,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     prompt_cut: bool = False
     batch: str = ""
     batch_size: int = 1
+    cached_from: str = ""
+    cached_age_s: float | None = None
 
 
 class TicketView(msgspec.Struct, frozen=True, kw_only=True):

@@ -41,4 +41,4 @@ def change_breaker(
 
 
 def _breaker(row: Mapping[Any, Any]) -> Breaker:
-    return msgspec.convert(dict(row), Breaker)
+    return msgspec.convert({str(name): value for name, value in row.items()}, Breaker)

@@ -49,7 +49,7 @@ class UpstreamBreakerSettings(_Section, frozen=True, kw_only=True):
 
 
 class CircuitBreakerSettings(_Section, frozen=True, kw_only=True):
-    """What is left alone for a while because it fails or has too much to do."""
+    """What is left alone for a while because it fails or has too much to do. See docs/failures.md."""
 
     cpu: CpuBreakerSettings = CpuBreakerSettings()
     gpu: GpuBreakerSettings = GpuBreakerSettings()

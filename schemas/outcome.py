@@ -10,16 +10,40 @@ from schemas.answer import Answer
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """The engine answered."""
+    """The engine answered.
+
+    Attributes:
+        asked: digest of what was asked, so that the answer can be given again; empty if it must not be.
+    """
 
     answer: Answer
+    asked: str = ""
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """The attempt failed; the ticket waits until ``due_at`` and then goes back to its queue."""
+    """The attempt failed; the ticket waits until ``due_at`` and then goes back to its queue.
+
+    Attributes:
+        tried: it was an attempt; if not, it does not count as one.
+    """
 
     due_at: datetime
     reason: str
+    tried: bool = True
+
+
+class Again(msgspec.Struct, frozen=True):
+    """The attempt failed, and the same worker makes another at ``due_at``: it keeps the ticket meanwhile.
+
+    Attributes:
+        alone: the model that answers it then, one ticket at a time; empty: its job's own, with all others.
+        tried: it was an attempt; if not, nothing is written of it.
+    """
+
+    due_at: datetime
+    reason: str
+    alone: str = ""
+    tried: bool = True
 
 
 class Returned(msgspec.Struct, frozen=True):
@@ -29,9 +53,20 @@ class Returned(msgspec.Struct, frozen=True):
 
 
 class Parked(msgspec.Struct, frozen=True):
-    """The ticket waits off the queue until its upstream recovers."""
+    """The ticket waits off the queue until its upstream recovers.
+
+    Attributes:
+        upstream: name of its model under ``models``.
+        back_at: it does not return before then.
+        asked: digest of what is asked: if that was answered not long before, the ticket is answered so, and not parked.
+        tried: it was an attempt; if not, it does not count as one.
+    """
 
     reason: str
+    upstream: str
+    back_at: datetime
+    asked: str = ""
+    tried: bool = True
 
 
 class Dead(msgspec.Struct, frozen=True):
@@ -40,4 +75,4 @@ class Dead(msgspec.Struct, frozen=True):
     reason: str
 
 
-Outcome = Answered | Retry | Returned | Parked | Dead
+Outcome = Answered | Retry | Again | Returned | Parked | Dead

@@ -19,7 +19,9 @@ from schemas.circuit_breaker import CircuitBreakerSettings
 from schemas.edge import EdgeSettings, ReputationList
 from schemas.errors import SettingRefused
 from schemas.job import Job
+from schemas.model import ModelSettings, wrong_with
 from schemas.refusal import explained, printable
+from schemas.retry_matrix import RETRY_MATRIX, RetryRow
 from schemas.shipped_jobs import SHIPPED_JOBS
 from schemas.ticket import Name
 from schemas.units import Bytes, Listed, Percent, Ports, Seconds, Share
@@ -94,22 +96,7 @@ class WorkerSettings(_Section, frozen=True, kw_only=True):
     patience: Seconds = Seconds(30.0)
     """A less urgent queue that was passed over for so long gets one slot; urgent tickets still come first."""
     most_starts: Count = 4
-    """Times a ticket may be begun before it is given up: one that kills its worker must not kill them all."""
-
-
-class ModelSettings(_Section, frozen=True, kw_only=True):
-    """A model on this machine."""
-
-    path: str = "smollm2-135m-instruct"
-    """A directory, or ``smollm2-135m-instruct`` for the model from its package."""
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    """``auto``: bfloat16 where the device computes it natively."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """``auto``: cuda if there is one."""
-    threads: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """Processor threads that compute; 0: as many as make sense here."""
-    context: Annotated[int, msgspec.Meta(ge=64)] | None = None
-    """Longest prompt and answer together, in tokens; empty: what the model was made for."""
+    """Workers that may be lost with a ticket before it is given up: one that kills them must not kill them all."""
 
 
 class HttpSettings(_Section, frozen=True, kw_only=True):
@@ -207,6 +194,12 @@ class Settings(_Section, frozen=True, kw_only=True):
     edge: EdgeSettings = EdgeSettings()
     anti_spam: AntiSpamSettings = AntiSpamSettings()
     circuit_breaker: CircuitBreakerSettings = CircuitBreakerSettings()
+    retry: dict[str, RetryRow] = {}
+    """Rows of the retry matrix that are not as shipped, by the kind of failure. See docs/failures.md."""
+    retry_share: Share = Share(0.2)
+    """Retries that an upstream gets, as a share of the tickets that it is asked about for the first time."""
+    cached_answers: Seconds = Seconds(604_800.0)
+    """How old an answer may be that is given again where the matrix says ``cache``; 0: none is."""
 
     def job(self, name: str) -> Job | None:
         """The job of that name: the user's own first, then a shipped one."""
@@ -215,6 +208,17 @@ class Settings(_Section, frozen=True, kw_only=True):
     def all_jobs(self) -> dict[str, Job]:
         """Every job that a ticket may name."""
         return {**SHIPPED_JOBS, **self.jobs}
+
+    def used_models(self) -> dict[str, ModelSettings]:
+        """The default one, those that jobs name, and what those fall back to."""
+        names = {"default", *(job.model for job in self.all_jobs().values())}
+        while more := {self.models[name].fallback for name in names} - names - {""}:
+            names |= more
+        return {name: self.models[name] for name in sorted(names)}
+
+    def retry_matrix(self) -> dict[str, RetryRow]:
+        """The whole of it: the shipped rows, with those of these settings in their places."""
+        return {**RETRY_MATRIX, **self.retry}
 
 
 def load_settings(file: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:
@@ -243,6 +247,11 @@ def load_settings(file: Mapping[str, Any], environment: Mapping[str, str]) -> Se
     for name, job in settings.all_jobs().items():
         if job.model not in settings.models:
             raise SettingRefused(f"jobs.{name}.model", f"names {job.model!r}, which is not under models")
+    for name in settings.models:
+        if wrong := wrong_with(name, settings.models):
+            raise SettingRefused(f"models.{name}.{wrong[0]}", wrong[1])
+    for kind in settings.retry.keys() - RETRY_MATRIX.keys():
+        raise SettingRefused(f"retry.{kind}", f"is no kind of failure; there are {', '.join(RETRY_MATRIX)}")
     return _embedded(settings, environment.get("HOME", "~"))
 
 
@@ -316,13 +325,18 @@ def _paths(section: type[msgspec.Struct], above: tuple[str, ...]) -> Iterator[tu
             yield from _paths(each.type, path)
         elif path == ("models",):
             yield from _paths(ModelSettings, ("models", "default"))
-        elif path not in (("jobs",), ("edge", "lists")):
+        elif path not in (("jobs",), ("edge", "lists"), ("retry",)):
             yield path
 
 
 def _refusal(error: Exception, merged: Mapping[str, Any]) -> SettingRefused:
     setting, why = explained(error, Settings, "a setting of Ticketmill; see docs/settings.md for their names")
-    for section, kind in (("models", ModelSettings), ("jobs", Job), ("edge.lists", ReputationList)):
+    for section, kind in (
+        ("models", ModelSettings),
+        ("jobs", Job),
+        ("edge.lists", ReputationList),
+        ("retry", RetryRow),
+    ):
         if setting.startswith(f"{section}[...]"):
             # Which of them it is the decoder does not say: ask it of one at a time.
             entries = functools.reduce(operator.getitem, section.split("."), merged)

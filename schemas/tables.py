@@ -82,6 +82,18 @@ sa.Index(
     postgresql_where=IN_CONVERSATION,
 )
 
+PARKED = sa.text("upstream != ''")
+"""The same for the index on parked tickets."""
+
+sa.Index(
+    "ix_tickets_parked",
+    tickets.c.upstream,
+    tickets.c.priority,
+    tickets.c.id,
+    sqlite_where=PARKED,
+    postgresql_where=PARKED,
+)
+
 conversations = sa.Table(
     "conversations",
     metadata,
@@ -153,12 +165,15 @@ answers = sa.Table(
         "asked", sa.String(64), nullable=False, server_default="", doc="digest of what was asked; empty: not kept"
     ),
 )
+ASKED = sa.text("asked != ''")
+"""The same for the index on what was asked."""
+
 sa.Index(
     "ix_answers_asked",
     answers.c.asked,
     answers.c.at,
-    sqlite_where=sa.text("asked != ''"),
-    postgresql_where=sa.text("asked != ''"),
+    sqlite_where=ASKED,
+    postgresql_where=ASKED,
 )
 
 aliases = sa.Table(

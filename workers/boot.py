@@ -19,11 +19,15 @@ from workers.adapters.ledger import batch_id, open_sql_ledger
 from workers.adapters.monitor import CeleryMonitor
 from workers.adapters.results import CeleryResults
 from workers.control import register
-from workers.drain import Drain, Parts
+from workers.drain import Drain
+from workers.ending import Ending
+from workers.engine.messages import asked
+from workers.parts import Parts
 from workers.ports import Engine, Orders
 from workers.sizing import Sizing
 from workers.steps import Amqp, DrainStep, EngineStep, Mill, MillEvents, TicketTask, queue_of
 from workers.taking import Taking
+from workers.upstreams import Upstreams
 
 REDIS_SCHEMES = ("redis", "rediss", "redis+socket", "sentinel")
 RABBITMQ_SCHEMES = ("amqp", "amqps", "pyamqp")
@@ -54,8 +58,15 @@ def make_app(settings: Settings, open_engine: Callable[[Settings], Engine]) -> M
     def assemble(hostname: str) -> tuple[Drain, CeleryMonitor]:
         results = CeleryResults(app) if settings.broker.result_backend else None
         monitor = CeleryMonitor(app, task, hostname, clock)
+        remote = frozenset(name for name, model in settings.used_models().items() if model.base_url)
+        upstreams = Upstreams(remote, settings.circuit_breaker.upstream, settings.retry_share)
         parts = Parts(
-            ledger=open_sql_ledger(settings.ledger.url, results=results is not None),
+            ledger=open_sql_ledger(
+                settings.ledger.url,
+                results=results is not None,
+                upstreams=bool(remote),
+                cached_s=settings.cached_answers,
+            ),
             open_engine=lambda: open_engine(settings),
             results=results,
             monitor=monitor,
@@ -65,7 +76,8 @@ def make_app(settings: Settings, open_engine: Callable[[Settings], Engine]) -> M
             most_starts=settings.worker.most_starts,
             sizing=Sizing(settings.worker.batch, clock.monotonic_s()),
             new_batch=batch_id,
-            chance=random.random,
+            ending=Ending(settings.retry_matrix(), settings.models, upstreams, asked, random.random),
+            upstreams=upstreams,
             taking=Taking(settings.worker.patience, orders, clock),
             orders=orders,
             revoked=state.revoked.__contains__,

@@ -10,70 +10,23 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from math import inf
 
-import msgspec
-
-from schemas.job import Job
-from schemas.outcome import Dead, Outcome, Returned
+from schemas.outcome import Again, Dead, Outcome, Returned
 from schemas.queues import INLET
-from workers.ending import Ending
 from workers.holds import Hold, Holds
-from workers.policy.failure import together, worn_out
+from workers.parts import Parts
+from workers.policy.lost import together, worn_out
 from workers.policy.order import ahead, enter_now
 from workers.policy.seating import Seat
-from workers.ports import (
-    Clock,
-    Delivery,
-    Engine,
-    Ledger,
-    Monitor,
-    Orders,
-    Results,
-    Settlement,
-    Start,
-    Transport,
-    Work,
-)
+from workers.ports import Delivery, Failed, Settlement, Start, Transport, Work
 from workers.settle import Settled, Settler
-from workers.sizing import Sizing
 from workers.slots import Report, Slots
-from workers.taking import Taking
 
 logger = logging.getLogger(__name__)
 
 LAST_ROUND_S, LAST_STEP_S = 10.0, 5.0
 """How long ending threads are waited for."""
-
-
-class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a drain is made of.
-
-    Attributes:
-        results: None if nobody asks Celery's result backend for answers.
-        worker: our name in the ledger, unlike that of any process before us.
-        job: finds a job by its name.
-        most_starts: tries that a ticket is given.
-        new_batch: makes ids of batches.
-        chance: gives numbers in [0, 1).
-        orders: what holds now.
-        revoked: whether a ticket was withdrawn by remote control.
-    """
-
-    ledger: Ledger
-    open_engine: Callable[[], Engine]
-    results: Results | None
-    monitor: Monitor
-    clock: Clock
-    worker: str
-    job: Callable[[str], Job | None]
-    most_starts: int
-    sizing: Sizing
-    new_batch: Callable[[datetime], str]
-    chance: Callable[[], float]
-    taking: Taking
-    orders: Callable[[], Orders]
-    revoked: Callable[[str], bool]
 
 
 class Drain:
@@ -96,7 +49,10 @@ class Drain:
         self._stopping = self._hurried = False
         self._apart = False
         self._fresh_left = 0
-        self._ending = Ending(parts.most_starts, parts.chance)
+        self._ending = parts.ending
+        self._upstreams = parts.upstreams
+        self._later: Callable[[float], object] = lambda _: None
+        self._next_s = inf
         self._taking = parts.taking
 
     def start(self) -> None:
@@ -109,10 +65,17 @@ class Drain:
         self._settler.stop(LAST_ROUND_S)
         self.slots.stop(0 if self._hurried else LAST_STEP_S)
 
-    def attach(self, transport: Transport, wake: Callable[[], object]) -> None:
-        """Works over this connection from now on. ``wake`` has ``turn`` called soon, from any thread."""
+    def attach(
+        self, transport: Transport, wake: Callable[[], object], later: Callable[[float], object] = lambda _: None
+    ) -> None:
+        """Works over this connection from now on.
+
+        Args:
+            wake: has ``turn`` called soon; from any thread.
+            later: has it called in so many seconds.
+        """
         self._transport = transport
-        self._wake = wake
+        self._wake, self._later, self._next_s = wake, later, inf
         self._waiting = False
         self._taking.begin()
         self.holds.lost(transport.renew(self.holds.leased()))
@@ -152,6 +115,7 @@ class Drain:
                 self._reserve(self._transport)
                 self._begin_suspects()
         if not self._stopping:
+            self._rouse()
             self._let_in()
         self._monitor.flush()
 
@@ -177,7 +141,8 @@ class Drain:
         self._stopping = True
         for suspect in list(self.holds.suspects):
             self.holds.let_go(suspect.stub.id, keep_message=True)
-        self._give_back(self.holds.next_ready(self.holds.coming), "its worker was told to stop")
+        waiting = [*self.holds.next_ready(self.holds.coming), *self.holds.resting]
+        self._give_back(waiting, "its worker was told to stop")
         if self._transport is not None:
             self._release_aside(self._transport)
 
@@ -258,6 +223,17 @@ class Drain:
             transport.release(self.holds.aside)
             self.holds.aside = []
 
+    def _rouse(self) -> None:
+        """Those that failed a moment ago and are due again may enter, and we look again when the next one is."""
+        now_s = self._clock.monotonic_s()
+        roused = self.holds.rested(now_s)
+        if roused:
+            self._monitor.reserved([hold.stub for hold in roused])
+        next_s = self.holds.next_due_s()
+        if next_s < self._next_s or self._next_s <= now_s < next_s < inf:
+            self._later(max(0.0, next_s - now_s))
+        self._next_s = next_s
+
     def _let_in(self) -> None:
         free = self._sizing.size - self.holds.inside
         ready = self.holds.ready_ranks()
@@ -280,12 +256,21 @@ class Drain:
         if job is None:
             self._end(hold, Dead(f"there is no job {ticket.job!r} here; add it under jobs and queue the ticket again"))
             return None
+        attempt = hold.attempt(job)
+        if (outcome := self._ending.before(attempt, self._clock.utc_now())) is not None:
+            if isinstance(outcome, Again):
+                self.holds.rest(hold, self._due_s(outcome))
+            else:
+                self._end(hold, outcome)
+            return None
+        hold.job = job
         self.holds.enter(hold, self._clock.monotonic_s())
-        return Seat(work=Work(ticket=ticket, job=job), rank=hold.rank)
+        return Seat(work=Work(ticket=ticket, job=attempt.job), rank=hold.rank)
 
     def _take_settled(self, settled: Settled) -> None:
         self.holds.strayed(settled.strayed)
         committed, now_s = settled.committed, self._clock.monotonic_s()
+        self._upstreams.learn(committed.breakers)
         forgotten: list[str] = []
         cancelled: list[str] = []
         for ticket_id in (each.delivery.stub.id for each in settled.starts if each.delivery.stub):
@@ -302,6 +287,11 @@ class Drain:
                 self.holds.let_go(ticket_id, keep_message=settled.refused)
         counted: list[Settlement] = []
         for settlement in settled.settlements:
+            again = settlement.outcome
+            if isinstance(again, Again) and settlement.ticket_id in committed.settled:
+                self.holds.failed(settlement.ticket_id, again, self._due_s(again))
+                counted.append(settlement)
+                continue
             self.holds.let_go(settlement.ticket_id, keep_message=settled.refused)
             if settlement.ticket_id in committed.settled:
                 counted.append(settlement)
@@ -318,13 +308,13 @@ class Drain:
         settlements: list[Settlement] = []
         for ended in report.ended:
             hold = self.holds.in_slot(ended.result.ticket_id)
-            if hold is not None and hold.started is not None:  # otherwise given back before it ended
-                outcome = self._ending.of(ended, hold.started.tries)
+            if hold is not None and hold.job is not None:  # otherwise given back before it ended
+                outcome = self._ending.of(ended, hold.attempt(hold.job))
                 stay = ended.started_at, ended.ended_at
                 settlements.append(hold.settlement(outcome, *stay, ended.batch, ended.batch_size))
                 self.holds.leave(hold)
         if settlements:
-            self._settler.settle(settlements)
+            self._settler.settle(settlements, self._upstreams.news())
         spent_s = [(each.ended_at - each.started_at).total_seconds() for each in report.ended]
         now_s = self._clock.monotonic_s()
         if report.out_of_memory:
@@ -338,9 +328,13 @@ class Drain:
         overdue = [hold for hold in self.holds.all_in_slots() if hold.entered_s < since_s]
         self.slots.drop([hold.stub.id for hold in overdue])
         for hold in overdue:
-            assert hold.started is not None
+            assert hold.job is not None
             why = f"was in its slot for more than {limit_s:g} s (worker.time_limit)"
-            self._end(hold, self._ending.failed("timeout", why, hold.started.tries, self._clock.utc_now()))
+            failed = Failed(ticket_id=hold.stub.id, error="time_limit", why=why)
+            self._end(hold, self._ending.failed(failed, hold.attempt(hold.job), self._clock.utc_now()))
+
+    def _due_s(self, again: Again) -> float:
+        return self._clock.monotonic_s() + (again.due_at - self._clock.utc_now()).total_seconds()
 
     def _give_back(self, holds: Sequence[Hold], reason: str) -> None:
         for hold in holds:
@@ -350,4 +344,4 @@ class Drain:
         """Settles a ticket that has no result of the engine."""
         now = self._clock.utc_now()
         self.holds.leave(hold)
-        self._settler.settle([hold.settlement(outcome, now, now)])
+        self._settler.settle([hold.settlement(outcome, now, now)], self._upstreams.news())

@@ -6,26 +6,55 @@ from bisect import insort
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import Enum, auto
+from math import inf
 
 import msgspec
 
 from schemas.envelope import Stub
-from schemas.outcome import Outcome
+from schemas.job import Job
+from schemas.outcome import Again, Outcome
+from schemas.ticket import Ticket
 from workers.ports import Delivery, Settlement, Started
 
 
 class Stage(Enum):
-    """How far a ticket has come here. A suspect was lost with its worker before, and waits until it may run apart."""
+    """How far a ticket has come here.
+
+    A suspect was lost with its worker before, and waits until it may run apart. One that rests has failed, and waits
+    for its next attempt.
+    """
 
     SUSPECT = auto()
     STARTING = auto()
     READY = auto()
     INSIDE = auto()
     SETTLING = auto()
+    RESTING = auto()
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """A ticket on its way into a slot or in it.
+
+    Attributes:
+        job: as it is asked, so that its model is the one that answers.
+        tries: of this ticket, this one included.
+        instead_of: the model whose fallback answers; empty if it is its job's own model.
+    """
+
+    ticket: Ticket
+    job: Job
+    tries: int
+    instead_of: str = ""
 
 
 class Hold(msgspec.Struct, eq=False):
-    """A ticket that is ours, with every message of it that we hold; with none once its lease is lost."""
+    """A ticket that is ours, with every message of it that we hold; with none once its lease is lost.
+
+    Attributes:
+        due_s: when a resting one makes its next attempt.
+        alone: the model that then answers it, one ticket at a time; empty: its job's own.
+        job: as it is asked, once it may enter a slot.
+    """
 
     stub: Stub
     deliveries: list[Delivery]
@@ -34,11 +63,21 @@ class Hold(msgspec.Struct, eq=False):
     started: Started | None = None
     lost: int = 0
     entered_s: float = 0.0
+    due_s: float = 0.0
+    alone: str = ""
+    job: Job | None = None
 
     @property
     def rank(self) -> int:
         """0 for urgent."""
         return self.stub.priority.rank
+
+    def attempt(self, job: Job) -> Attempt:
+        """What it makes in its slot."""
+        assert self.started is not None
+        asked = msgspec.structs.replace(job, model=self.alone) if self.alone else job
+        instead_of = job.model if self.alone else ""
+        return Attempt(ticket=self.started.ticket, job=asked, tries=self.started.tries, instead_of=instead_of)
 
     def settlement(
         self, outcome: Outcome, started_at: datetime, ended_at: datetime, batch: str = "", batch_size: int = 0
@@ -73,6 +112,7 @@ class Holds:
         self._starting: dict[str, Hold] = {}
         self._ready: list[Hold] = []
         self._suspects: list[Hold] = []
+        self._resting: list[Hold] = []
         self._strays: dict[str, Delivery] = {}
 
     def __len__(self) -> int:
@@ -96,7 +136,7 @@ class Holds:
     @property
     def coming(self) -> int:
         """Tickets that may enter a slot or soon will."""
-        return len(self._ready) + len(self._starting)
+        return len(self._ready) + len(self._starting) + len(self._resting)
 
     def ready_ranks(self) -> list[int]:
         """Of the tickets that may enter, the most urgent first."""
@@ -158,7 +198,46 @@ class Holds:
     def leave(self, hold: Hold) -> None:
         """Its outcome is known and will be settled; it is in no slot."""
         self.inside -= hold.stage is Stage.INSIDE
+        if hold in self._resting:
+            self._resting.remove(hold)
         hold.stage = Stage.SETTLING
+
+    def failed(self, ticket_id: str, again: Again, due_s: float) -> None:
+        """Its failed attempt is in the ledger; it makes another one then."""
+        hold = self._by_id[ticket_id]
+        assert hold.started is not None
+        started = hold.started
+        hold.started = msgspec.structs.replace(started, start=started.start + 1, tries=started.tries + 1)
+        hold.alone = again.alone
+        self.rest(hold, due_s)
+
+    def rest(self, hold: Hold, due_s: float) -> None:
+        """It may enter a slot, but not before then."""
+        hold.stage, hold.due_s = Stage.RESTING, due_s
+        insort(self._resting, hold, key=lambda each: each.due_s)
+
+    def rested(self, now_s: float) -> list[Hold]:
+        """Those that are due; they may enter a slot now. Of those that are answered alone, one at a time."""
+        alone = any(hold.alone and hold.stage in (Stage.READY, Stage.INSIDE) for hold in self._by_id.values())
+        due: list[Hold] = []
+        for hold in self._resting:
+            if hold.due_s <= now_s and not (hold.alone and alone):
+                alone = alone or bool(hold.alone)
+                due.append(hold)
+        for hold in due:
+            self._resting.remove(hold)
+            hold.stage = Stage.READY
+            insort(self._ready, hold, key=lambda each: each.rank)
+        return due
+
+    def next_due_s(self) -> float:
+        """When the next of those that rest is due, whatever it still has to wait for then."""
+        return min((hold.due_s for hold in self._resting if not hold.alone), default=inf)
+
+    @property
+    def resting(self) -> Sequence[Hold]:
+        """Those that wait for another attempt."""
+        return list(self._resting)
 
     def in_slot(self, ticket_id: str) -> Hold | None:
         """The ticket, if it is in a slot."""
@@ -175,6 +254,8 @@ class Holds:
         hold = self._by_id.pop(ticket_id)
         if hold.stage is Stage.SUSPECT:
             self._suspects.remove(hold)
+        if hold in self._resting:
+            self._resting.remove(hold)
         (self.aside if keep_message else self.done).extend(hold.deliveries)
 
     def stray(self, delivery: Delivery) -> None:

@@ -10,10 +10,13 @@ from typing import Protocol
 import msgspec
 
 from schemas.answer import Answer
+from schemas.breaker import Breaker
 from schemas.envelope import Stub
 from schemas.job import Job
 from schemas.outcome import Answered, Dead, Outcome
 from schemas.ticket import Ticket
+from workers.policy.retry import Told
+from workers.upstreams import News
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -193,6 +196,11 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     started_at: datetime
     ended_at: datetime
 
+    def given(self, answered: Mapping[str, Answered]) -> Settlement:
+        """The same with the answer that was found for it, if one was."""
+        found = answered.get(self.ticket_id)
+        return self if found is None else msgspec.structs.replace(self, outcome=found)
+
 
 class Committed(msgspec.Struct, frozen=True, kw_only=True):
     """What one transaction did.
@@ -203,6 +211,9 @@ class Committed(msgspec.Struct, frozen=True, kw_only=True):
         lost: what was lost more often than its start allowed, and did not begin: how often, by ticket id.
         cancelled: what was revoked or too late, and did not begin: why, by ticket id.
         aliases: the other Celery task ids that settled tickets' answers are asked for by, if anybody stores results.
+        answered: parked tickets that got an answer given before, by ticket id.
+        breakers: all of them, by name, if this worker asks upstreams.
+        turned: breakers that this transaction changed, before and after.
     """
 
     settled: frozenset[str] = frozenset()
@@ -210,6 +221,9 @@ class Committed(msgspec.Struct, frozen=True, kw_only=True):
     lost: Mapping[str, int] = {}
     cancelled: Mapping[str, str] = {}
     aliases: Mapping[str, Sequence[str]] = {}
+    answered: Mapping[str, Answered] = {}
+    breakers: Mapping[str, Breaker] = {}
+    turned: Sequence[tuple[Breaker, Breaker]] = ()
 
 
 class Ledger(Protocol):
@@ -219,9 +233,18 @@ class Ledger(Protocol):
     """
 
     def commit(
-        self, settlements: Sequence[Settlement], starts: Sequence[Start], worker: str, now: datetime
+        self,
+        settlements: Sequence[Settlement],
+        starts: Sequence[Start],
+        worker: str,
+        now: datetime,
+        news: Sequence[News] = (),
     ) -> Committed:
-        """Settles the outcomes of one batch and marks the queued tickets of the next one running, together."""
+        """Settles the outcomes of one batch and marks the queued tickets of the next one running, together.
+
+        Args:
+            news: changes to breakers.
+        """
         ...
 
     def stray(self, deliveries: Sequence[Delivery], reason: str, now: datetime) -> None:
@@ -259,13 +282,30 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
     """A row that ended without one, while its neighbours went on.
 
     Attributes:
-        error: which row of the failure policy it is: ``context_overflow``, ``invalid_answer``, ``engine``.
+        error: its row in the retry matrix.
         why: one line for the ticket's history.
+        told: what an upstream said of coming back.
     """
 
     ticket_id: str
     error: str
     why: str
+    told: Told = Told()
+
+
+class StepFailed(Exception):
+    """A step failed as a whole for some rows, while others go on.
+
+    Args:
+        lost: tickets that the engine no longer holds.
+        out_of_memory: the device had too little memory.
+        why: one line.
+    """
+
+    def __init__(self, lost: frozenset[str], out_of_memory: bool, why: str) -> None:
+        super().__init__(why)
+        self.lost = lost
+        self.out_of_memory = out_of_memory
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
@@ -292,8 +332,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 class Engine(Protocol):
     """Makes answers. Everything is called by the engine thread alone.
 
-    A step that raises has failed as a whole: the engine then holds no rows and no device memory of theirs, and the
-    caller decides who runs again, and with whom.
+    A step that raises has failed as a whole: the engine then holds no rows and no device memory of theirs, but for a
+    StepFailed, which says whose. The caller decides who runs again, and with whom.
     """
 
     @property

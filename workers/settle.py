@@ -16,6 +16,7 @@ import msgspec
 from schemas.errors import LedgerUnavailable
 from schemas.outcome import Answered, Dead
 from workers.ports import Clock, Committed, Delivery, Ledger, Results, Settlement, Start
+from workers.upstreams import News
 
 logger = logging.getLogger(__name__)
 
@@ -43,10 +44,11 @@ class _Inbox(msgspec.Struct):
     settlements: list[Settlement] = []
     starts: list[Start] = []
     strays: list[Delivery] = []
+    news: list[News] = []
     beat: tuple[int, str] | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.settlements or self.starts or self.strays or self.beat)
+        return bool(self.settlements or self.starts or self.strays or self.news or self.beat)
 
 
 class Settler(threading.Thread):
@@ -82,10 +84,11 @@ class Settler(threading.Thread):
             self._inbox.starts.extend(starts)
             self._changed.notify()
 
-    def settle(self, settlements: Sequence[Settlement]) -> None:
-        """Has these outcomes committed."""
+    def settle(self, settlements: Sequence[Settlement], news: Sequence[News] = ()) -> None:
+        """Has these outcomes committed, and with them what was learnt of upstreams."""
         with self._changed:
             self._inbox.settlements.extend(settlements)
+            self._inbox.news.extend(news)
             self._changed.notify()
 
     def stray(self, deliveries: Sequence[Delivery]) -> None:
@@ -153,15 +156,19 @@ class Settler(threading.Thread):
             self._report(Settled(strayed=inbox.strays))
             inbox.strays = []
         settlements, starts = inbox.settlements, inbox.starts
-        if not settlements and not starts:
+        if not settlements and not starts and not inbox.news:
             return []
         try:
-            committed = self._ledger.commit(settlements, starts, self._worker, now)
+            committed = self._ledger.commit(settlements, starts, self._worker, now, inbox.news)
         except LedgerUnavailable:
             raise
         except Exception as error:
             logger.exception("the ledger would not take %d outcomes and %d starts", len(settlements), len(starts))
             return self._parts(settlements, starts, error)
+        for before, after in committed.turned:
+            logger.warning("breaker %s: %s -> %s %s", after.name, before.mode, after.mode, after.reason)
+        if committed.answered:
+            settlements = [each.given(committed.answered) for each in settlements]
         if self._results is not None:
             self._tell(self._results, settlements, committed)
         self._report(Settled(settlements=settlements, starts=starts, committed=committed))

@@ -15,7 +15,7 @@ import msgspec
 
 from workers.policy.expected import ExpectedTokens
 from workers.policy.seating import Seat, Seating
-from workers.ports import Clock, Completed, Engine, Failed, Load, Work
+from workers.ports import Clock, Completed, Engine, Failed, Load, StepFailed, Work
 
 logger = logging.getLogger(__name__)
 
@@ -160,18 +160,20 @@ class Slots(threading.Thread):
     def _step(self, engine: Engine) -> None:
         size = engine.running
         began_s = self._clock.monotonic_s()
-        failure = ""
-        out_of_memory = False
+        failure: StepFailed | None = None
         results: list[Completed | Failed] = []
         try:
             results = engine.step()
+        except StepFailed as error:
+            failure = error
         except Exception as error:
             # Handled below, once the traceback no longer holds on to the device's memory.
-            out_of_memory = isinstance(error, MemoryError)
-            failure = f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
+            why = f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
+            failure = StepFailed(frozenset(self._inside), isinstance(error, MemoryError), why)
             logger.exception("a batch of %d failed as a whole", size)
         ended_s = self._clock.monotonic_s()
-        if failure:
+        out_of_memory = failure is not None and failure.out_of_memory
+        if failure is not None:
             results = self._failed(engine, failure)
         load = None
         if ended_s - self._measured_s >= LOAD_EVERY_S:
@@ -205,13 +207,16 @@ class Slots(threading.Thread):
             )
         return ended
 
-    def _failed(self, engine: Engine, why: str) -> list[Completed | Failed]:
-        engine.drop(list(self._inside))
-        group = [sitting.seat for sitting in self._inside.values()]
+    def _failed(self, engine: Engine, failure: StepFailed) -> list[Completed | Failed]:
+        engine.drop(list(failure.lost))
+        group = [sitting.seat for ticket_id, sitting in self._inside.items() if ticket_id in failure.lost]
         if len(group) == 1:
-            return [Failed(ticket_id=group[0].work.ticket.id, error="engine", why=why)]
-        self._inside.clear()
-        self._seating.split(group)
+            error = "out_of_memory" if failure.out_of_memory else "engine"
+            return [Failed(ticket_id=group[0].work.ticket.id, error=error, why=str(failure))]
+        for seat in group:
+            del self._inside[seat.work.ticket.id]
+        if group:
+            self._seating.split(group)
         return []
 
     def _forget(self, engine: Engine, ticket_ids: set[str]) -> None:

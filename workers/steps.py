@@ -205,7 +205,11 @@ class DrainStep(bootsteps.StartStopStep):
             self._transport = BothTransports(queues, app.handed)
             app.monitor.watch(c.event_dispatcher, c.timer.call_after)
             turn = promise(_guarded(app.drain.turn))
-            app.drain.attach(self._transport, lambda: c.hub.call_soon(turn))
+            app.drain.attach(
+                self._transport,
+                lambda: c.hub.call_soon(turn),
+                lambda delay_s: c.timer.call_after(delay_s, _guarded(app.drain.turn)),
+            )
         app.drain.beat()
         self._timers = [
             c.timer.call_repeatedly(min(TICK_S, lease_s / 3), _guarded(app.drain.tick)),

@@ -28,6 +28,10 @@ def upgrade() -> None:
     )
     op.add_column("tickets", sa.Column("upstream", sa.String(64), nullable=False, server_default=""))
     op.add_column("answers", sa.Column("asked", sa.String(64), nullable=False, server_default=""))
+    parked = sa.text("upstream != ''")
+    op.create_index(
+        "ix_tickets_parked", "tickets", ["upstream", "priority", "id"], sqlite_where=parked, postgresql_where=parked
+    )
     filled = sa.text("asked != ''")
     op.create_index("ix_answers_asked", "answers", ["asked", "at"], sqlite_where=filled, postgresql_where=filled)
 
@@ -36,6 +40,7 @@ def downgrade() -> None:
     op.drop_index("ix_answers_asked", "answers")
     with op.batch_alter_table("answers") as answers:
         answers.drop_column("asked")
+    op.drop_index("ix_tickets_parked", "tickets")
     with op.batch_alter_table("tickets") as tickets:
         tickets.drop_column("upstream")
     op.drop_table("breakers")

@@ -117,7 +117,7 @@ def _measured(home: Path) -> tuple[list[Step], int]:
     """
     import torch
 
-    from schemas.settings import ModelSettings
+    from schemas.model import ModelSettings
     from workers.engine.cache.full import FullCache
     from workers.engine.models.loading import load_model
     from workers.engine.runner import Runner

@@ -9,6 +9,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
+from producer.adapters.parking import unpark
 from producer.adapters.queueing import STUB_COLUMNS, queue, stub_of
 from producer.adapters.verdicts import write_verdicts
 from producer.ports import Judge
@@ -49,6 +50,10 @@ class SqlOutbox:
         with reading(self._engine) as connection:
             ids = connection.scalars(_DUE, {"now": now, "most": most}).all()
         return self._queue(ids, State.WAITING, "its wait is over", now)
+
+    def unpark(self, most: int, now: datetime) -> list[Stub]:
+        """Queues again what waited for an upstream that works again, or might; returns what to publish."""
+        return unpark(self._engine, most, now)
 
     def release_backfill(self, window: int, most: int, judge: Judge, now: datetime) -> list[Stub]:
         """Queues received backfill tickets while fewer than ``window`` of them are queued; returns what to publish.

@@ -46,7 +46,7 @@ def queue(
         # A ticket that never was on a queue is still at its first delivery.
         delivery = row.delivery if row.state is State.RECEIVED else row.delivery + 1
         due = not row.conversation or _is_head(connection, row)
-        changes = {"delivery": delivery, "due_at": due_at if due else None, "published_at": None}
+        changes = {"delivery": delivery, "due_at": due_at if due else None, "published_at": None, "upstream": ""}
         moves.append(Move(ticket=row, after=State.QUEUED, reason=reason, changes=changes))
         if due and due_at <= now:
             stubs.append(stub_of(row, delivery))

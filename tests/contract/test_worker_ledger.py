@@ -118,7 +118,7 @@ def test_an_answer_is_kept_whole_with_its_attempt(ledger: TestLedger, worker: Sq
     [
         (Retry(LATER + timedelta(minutes=1), "upstream said 503"), "waiting", "upstream said 503", 1, True),
         (Returned("worker told to stop"), "queued", "worker told to stop", 2, True),
-        (Parked("upstream is down"), "parked", "upstream is down", 1, False),
+        (Parked("upstream is down", "far", LATER), "parked", "upstream is down", 1, True),
         (Dead("its prompt is too long"), "dead", "its prompt is too long", 1, False),
     ],
 )

@@ -28,6 +28,7 @@ def put(
     job: str = "reply",
     conversation: str = "",
     deadline: datetime | None = None,
+    tenant: str = "acme",
     now: datetime = NOON,
 ) -> list[Stub]:
     """Queued and published tickets; of one conversation, only the first is published and the others are held."""
@@ -37,7 +38,7 @@ def put(
         ticket_id = new_id(now)
         ticket = Ticket(
             id=ticket_id,
-            tenant="acme",
+            tenant=tenant,
             received_at=now,
             body=body,
             job=job,
@@ -50,7 +51,7 @@ def put(
         rows.append(
             {
                 "id": ticket_id,
-                "tenant": "acme",
+                "tenant": tenant,
                 "source": "api",
                 "external_id": ticket_id,
                 "revision": "1",
@@ -71,7 +72,7 @@ def put(
             }
         )
         stubs.append(
-            Stub(id=ticket_id, delivery=1, priority=priority, tenant="acme", job=job, conversation=conversation)
+            Stub(id=ticket_id, delivery=1, priority=priority, tenant=tenant, job=job, conversation=conversation)
         )
     with writing(engine) as connection:
         for first in range(0, count, 1000):

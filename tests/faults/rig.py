@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+import yaml
 from celery import Celery
 from kombu import Connection
 from redis import Redis
@@ -67,6 +68,12 @@ class Rig:
         # worker's does.
         alone = ("--without-mingle", "--without-gossip", "-n", f"worker-{next(_workers)}@%h")
         return self._process("celery", "-A", app, "worker", "-l", "INFO", *alone, *arguments, env=env)
+
+    def config(self, **settings: Any) -> Path:
+        """A settings file, for a worker's ``config``."""
+        file = self._directory / "ticketmill.yaml"
+        file.write_text(yaml.safe_dump(settings), encoding="utf-8")
+        return file
 
     def send(self, count: int = 1, **fields: Any) -> list[Stub]:
         """Queued tickets, in the ledger and on the broker."""

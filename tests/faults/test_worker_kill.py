@@ -134,7 +134,8 @@ def test_an_urgent_ticket_has_the_next_free_slot(rig: Rig) -> None:
 def test_a_batch_that_fails_is_split_until_the_poison_stands_alone(rig: Rig) -> None:
     healthy = rig.send(7)
     (poison,) = rig.send(1, body="raise")
-    rig.worker(worker_batch_policy="fixed", worker_batch_start=8, worker_most_starts=1)
+    once = rig.config(retry={"engine": {"delay": 0, "retries": 0, "then": "dead"}})
+    rig.worker(worker_batch_policy="fixed", worker_batch_start=8, config=once)
     rig.until({"answered": 7, "dead": 1})
     assert "no batch survives" in rig.reasons()[poison.id]
     assert all(len(rows_of(rig.engine, "attempts", stub.id)) == 1 for stub in healthy)

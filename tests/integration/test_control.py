@@ -78,7 +78,8 @@ def test_what_is_revoked_or_too_late_never_begins(rig: Rig) -> None:
 
 @pytest.mark.parametrize("broker", ["redis"], indirect=True)
 def test_a_ticket_over_its_time_limit_leaves_its_slot(rig: Rig) -> None:
-    settings = {"worker_time_limit": "1s", "worker_most_starts": 1}
+    once = rig.config(retry={"time_limit": {"delay": 0, "retries": 0, "then": "dead"}})
+    settings = {"worker_time_limit": "1s", "config": once}
     (stuck,) = rig.send(1, body="wait")
     worker = ready(rig.worker(worker_batch_policy="fixed", worker_batch_start=4, **settings))
     rig.until({"dead": 1})

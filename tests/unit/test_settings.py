@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from schemas.errors import SettingRefused
 from schemas.job import Job
+from schemas.model import ModelSettings
 from schemas.settings import ENV_RESERVED, Settings, load_settings
 
 HOME = {"HOME": "/home/ada"}
@@ -23,7 +24,7 @@ def names(section: type[msgspec.Struct] = Settings, above: str = "") -> dict[str
         name = f"{above}{field.encode_name}"
         if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
             found |= names(field.type, f"{name}.")
-        elif name not in ("models", "jobs", "edge.lists"):
+        elif name not in ("models", "jobs", "edge.lists", "retry"):
             found[name] = "TICKETMILL_" + name.replace(".", "_").upper()
     return found
 
@@ -74,7 +75,7 @@ def test_quantities_have_units() -> None:
 @given(st.text(min_size=1), st.sampled_from(["", "http.", "worker.batch.", "models.default."]))
 def test_an_unknown_key_is_refused_by_its_name(key: str, section: str) -> None:
     known = {name.removeprefix(section).split(".")[0] for name in names() if name.startswith(section)}
-    assume(key not in known | {"models", "jobs", "path", "dtype", "device", "threads", "context"} and "." not in key)
+    assume(key not in known | {"models", "jobs", "retry", *ModelSettings.__struct_fields__} and "." not in key)
     with pytest.raises(SettingRefused, match=r"is not a setting of Ticketmill; see docs/settings.md") as refused:
         load_settings(nested(f"{section}{key}", 1), HOME)
     assert str(refused.value).isprintable()

@@ -10,13 +10,17 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from schemas.breaker import Breaker
+from schemas.breakers import change_breaker, read_breakers
 from schemas.bulk import inserting
 from schemas.ledger import Locked, Move, check_migrated, lock, move, new_id, open_ledger, writing
-from schemas.outcome import Answered, Dead, Outcome, Parked, Retry, Returned
+from schemas.outcome import Again, Answered, Dead, Outcome, Parked, Retry, Returned
 from schemas.states import State
 from schemas.tables import aliases, answers, attempts, strays, tickets, workers
 from schemas.ticket import Ticket
+from workers.adapters.given_before import GivenBefore
 from workers.ports import Committed, Delivery, Settlement, Start, Started
+from workers.upstreams import PREFIX, News
 
 FORGET_WORKER_AFTER = timedelta(days=1)
 """A worker's row is removed by the next one that starts, once nobody can wonder any more where it went."""
@@ -29,12 +33,16 @@ _IDS = sa.bindparam("ids", expanding=True)
 _DOCUMENTS = sa.select(tickets.c.id, tickets.c.document).where(tickets.c.id.in_(_IDS))
 _ATTEMPTS = sa.select(attempts.c.ticket_id, attempts.c.outcome).where(attempts.c.ticket_id.in_(_IDS))
 _insert_attempts = inserting(attempts, *(column.name for column in attempts.c if column.name != "id"))
-_insert_answers = inserting(answers)
+_insert_answers = inserting(answers, "ticket_id", "at", "document", "asked")
 _ALIASES = sa.select(aliases.c.ticket_id, aliases.c.task_id).where(aliases.c.ticket_id.in_(_IDS))
 
 
-def open_sql_ledger(url: str, *, results: bool) -> SqlLedger:
-    """The ledger behind a URL, once it is known to be there and of our version.
+UNTRIED = "untried"
+"""The outcome of an attempt that did not come to one: an upstream was left alone, or the ticket only probed it."""
+
+
+def open_sql_ledger(url: str, *, results: bool, upstreams: bool = False, cached_s: float = 0.0) -> SqlLedger:
+    """The ledger behind a URL, once it is known to be there and of our version. Arguments as for ``SqlLedger``.
 
     Raises:
         SettingRefused: the URL is of no database that we know.
@@ -43,7 +51,7 @@ def open_sql_ledger(url: str, *, results: bool) -> SqlLedger:
     """
     engine = open_ledger(url)
     check_migrated(engine)
-    return SqlLedger(engine, results=results)
+    return SqlLedger(engine, results=results, upstreams=upstreams, cached_s=cached_s)
 
 
 def batch_id(now: datetime) -> str:
@@ -56,26 +64,49 @@ class SqlLedger:
 
     Args:
         results: somebody stores results, so that other task ids of settled tickets are wanted.
+        upstreams: the worker asks upstreams, and wants to know of their breakers.
+        cached_s: how old an answer may be that is given again, in seconds.
     """
 
-    def __init__(self, engine: Engine, *, results: bool = False) -> None:
+    def __init__(
+        self, engine: Engine, *, results: bool = False, upstreams: bool = False, cached_s: float = 0.0
+    ) -> None:
         self._engine = engine
         self._results = results
+        self._upstreams = upstreams
+        self._given_before = GivenBefore(timedelta(seconds=cached_s))
 
     def commit(
-        self, settlements: Sequence[Settlement], starts: Sequence[Start], worker: str, now: datetime
+        self,
+        settlements: Sequence[Settlement],
+        starts: Sequence[Start],
+        worker: str,
+        now: datetime,
+        news: Sequence[News] = (),
     ) -> Committed:
         """See Ledger."""
         stubs = {each.delivery.stub.id: each for each in starts if each.delivery.stub is not None}
         with writing(self._engine) as connection:
             rows = lock(connection, sorted({*stubs, *(each.ticket_id for each in settlements)}))
-            settled = _settle(connection, settlements, rows, worker, now)
+            answered = self._given_before.look(connection, settlements, now)
+            settled = _settle(connection, [each.given(answered) for each in settlements], rows, worker, now)
             if not settled.isdisjoint(stubs):  # given back and delivered anew within one batch
                 rows |= lock(connection, sorted(settled.intersection(stubs)))
             started, lost, cancelled = _start(connection, stubs.values(), rows, worker, now)
             final = [*settled, *cancelled]
             others = _aliases(connection, final) if self._results and final else {}
-        return Committed(settled=settled, started=started, lost=lost, cancelled=cancelled, aliases=others)
+            turned = [change_breaker(connection, each.name, now, each.change) for each in news]
+            breakers: Mapping[str, Breaker] = read_breakers(connection) if self._upstreams else {}
+        return Committed(
+            settled=settled,
+            started=started,
+            lost=lost,
+            cancelled=cancelled,
+            aliases=others,
+            answered=answered,
+            breakers=breakers,
+            turned=[(before, after) for before, after in turned if before.mode is not after.mode],
+        )
 
     def stray(self, deliveries: Sequence[Delivery], reason: str, now: datetime) -> None:
         """See Ledger."""
@@ -133,7 +164,7 @@ def _start(
             continue
         reason = "its worker is gone" if row.state is State.RUNNING else ""
         moves.append(Move(row, State.RUNNING, reason=reason, worker=worker, changes={"starts": start}))
-        tries = start - known.get(row.id, []).count(State.QUEUED.value)
+        tries = start - sum(ended in (State.QUEUED.value, UNTRIED) for ended in known.get(row.id, ()))
         started[row.id] = Started(ticket=ticket, start=start, tries=tries, lost=lost[row.id])
     move(connection, moves, now)
     return started, {row.id: lost[row.id] for each, row in valid if lost[row.id] > each.lost}, cancelled
@@ -175,10 +206,17 @@ def _settle(
     if not counted:
         return frozenset()
     moves = [_move(row, each.outcome, worker, now) for each, row in counted]
+    for upstream in {each.outcome.upstream for each, _ in counted if isinstance(each.outcome, Parked)}:
+        change_breaker(connection, f"{PREFIX}{upstream}", now, lambda known: known)  # whoever unparks finds it there
     move(connection, moves, now)
     _insert_attempts(connection, [_attempt(each, made, worker) for (each, _), made in zip(counted, moves, strict=True)])
     answered = [
-        {"ticket_id": each.ticket_id, "at": now, "document": msgspec.json.encode(each.outcome.answer).decode()}
+        {
+            "ticket_id": each.ticket_id,
+            "at": now,
+            "document": msgspec.json.encode(each.outcome.answer).decode(),
+            "asked": each.outcome.asked,
+        }
         for each, _ in counted
         if isinstance(each.outcome, Answered)
     ]
@@ -190,14 +228,17 @@ def _move(row: Locked, outcome: Outcome, worker: str, now: datetime) -> Move:
     match outcome:
         case Answered():
             return Move(row, State.ANSWERED, worker=worker)
+        case Again(_, reason):
+            return Move(row, State.RUNNING, reason=reason, worker=worker, changes={"starts": row.starts + 1})
         case Retry(due_at, reason):
             due = {"due_at": due_at, "published_at": None}
             return Move(row, State.WAITING, reason=reason, worker=worker, changes=due)
         case Returned(reason):
             anew = {"delivery": row.delivery + 1, "due_at": now, "published_at": None}
             return Move(row, State.QUEUED, reason=reason, worker=worker, changes=anew)
-        case Parked(reason):
-            return Move(row, State.PARKED, reason=reason, worker=worker)
+        case Parked(reason, upstream, back_at):
+            back = {"due_at": back_at, "published_at": None, "upstream": upstream}
+            return Move(row, State.PARKED, reason=reason, worker=worker, changes=back)
         case Dead(reason):
             return Move(row, State.DEAD, reason=reason, worker=worker)
 
@@ -211,6 +252,6 @@ def _attempt(settlement: Settlement, made: Move, worker: str) -> dict[str, Any]:
         "worker": worker,
         "batch": settlement.batch,
         "batch_size": settlement.batch_size,
-        "outcome": made.after.value,
+        "outcome": made.after.value if getattr(settlement.outcome, "tried", True) else UNTRIED,
         "error": made.reason,
     }

@@ -18,7 +18,7 @@ from celery.utils.time import utcoffset
 from celery.worker import state
 
 from schemas.envelope import Stub
-from schemas.outcome import Answered, Dead, Parked, Retry
+from schemas.outcome import Again, Answered, Dead, Parked, Retry
 from schemas.queues import TASK
 from workers.ports import Clock, Settlement
 
@@ -206,7 +206,7 @@ def _ending(settlement: Settlement) -> tuple[str, dict[str, Any]]:
             }
         case Dead(reason):
             return "task-failed", {"uuid": uuid, "exception": f"Dead({reason!r})", "traceback": ""}
-        case Retry(_, reason) | Parked(reason):
+        case Retry(_, reason) | Again(_, reason) | Parked(reason):
             return "task-retried", {"uuid": uuid, "exception": f"{reason!r}", "traceback": ""}
         case _:
             return "task-rejected", {"uuid": uuid, "requeue": True}

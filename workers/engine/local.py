@@ -10,7 +10,7 @@ from traceback import clear_frames
 import torch
 
 from schemas.job import Job
-from schemas.settings import ModelSettings
+from schemas.model import ModelSettings
 from workers.engine.batch import RunningBatch
 from workers.engine.cache.full import FullCache
 from workers.engine.memory import Memory, host_memory
@@ -33,14 +33,17 @@ _STEP_TOKENS = {"cpu": 256, "cuda": 2048}
 class LocalEngine:
     """See `workers.ports.Engine`.
 
+    Args:
+        models: all are loaded.
+        jobs: those that name one of them.
+
     Raises:
         ModelRefused: a model that cannot serve.
         SettingRefused: a job that cannot be used with its model.
     """
 
     def __init__(self, models: Mapping[str, ModelSettings], jobs: Mapping[str, Job], home: Path) -> None:
-        named = {"default", *(job.model for job in jobs.values())} & models.keys()
-        loaded = {name: load_model(models[name], home) for name in sorted(named)}
+        loaded = {name: load_model(models[name], home) for name in sorted(models)}
         first = loaded.get("default") or next(iter(loaded.values()))
         choose_threads(models["default" if "default" in loaded else next(iter(loaded))].threads, first)
         self._name, self._device = first.name, first.device

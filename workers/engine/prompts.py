@@ -7,8 +7,7 @@ with a tokenizer that has no special tokens: ``<|im_end|>`` in a ticket is ten c
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from string import Formatter
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tokenizers import Tokenizer
@@ -16,16 +15,12 @@ from tokenizers import Tokenizer
 from schemas.errors import SettingRefused
 from schemas.job import Job, OverContext
 from schemas.ticket import Ticket
+from workers.engine.messages import Message, fields_of, filled, pieces_of, shown
 
-_FIELDS = ("subject", "body", "language", "customer", "region")
 _STAND_IN = "\ue000the message goes here\ue001"
 _GAP = "\n[…]\n"
 _LEAST_ROOM = 32
 """Tokens a ticket's text must be left with, or the job makes no sense with this model."""
-
-
-_Message = dict[str, str]
-"""``role`` and ``content``, as chat templates take them."""
 
 
 class Prompt(NamedTuple):
@@ -56,8 +51,8 @@ class Prompts:
         Raises:
             SettingRefused: its template names an unknown field, or its system message leaves a ticket no room.
         """
-        pieces = _pieces(name, job.template)
-        before, after = self._around(job.system, _shown(job, pieces))
+        pieces = pieces_of(name, job.template)
+        before, after = self._around(job.system, shown(job, pieces))
         prefix = tuple(self._trusted.encode(before, add_special_tokens=False).ids)
         tail = self._trusted.encode(after, add_special_tokens=False).ids
         room = self._context - len(prefix) - len(tail) - job.max_new_tokens
@@ -84,7 +79,7 @@ class Prompts:
             tail_start += 1
         return ids[:head_end] + self._gap + ids[tail_start:], True
 
-    def _around(self, system: str, shown: list[_Message]) -> tuple[str, str]:
+    def _around(self, system: str, shown: list[Message]) -> tuple[str, str]:
         """The template's text before and after the message."""
         talk = [*shown, {"role": "user", "content": _STAND_IN}]
         try:
@@ -95,7 +90,7 @@ class Prompts:
         before, _, after = whole.rpartition(_STAND_IN)
         return before, after
 
-    def _render(self, messages: list[_Message]) -> str:
+    def _render(self, messages: list[Message]) -> str:
         return self._template.apply_chat_template(
             messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
         )
@@ -122,50 +117,11 @@ class JobPrompts:
         Raises:
             OverTheContext: it is too long and the job says ``refuse``.
         """
-        message, body = _filled(self._pieces, {field: str(getattr(ticket, field)) for field in _FIELDS})
+        message, body = filled(self._pieces, fields_of(ticket))
         tokens, cut = self._prompts.fitted(message, body, self._room)
         if cut and self._job.over_context is OverContext.REFUSE:
             raise OverTheContext(f"its text is over the {self._room} tokens that the model has room for")
         return Prompt(self._prefix, tokens + self._tail, cut)
-
-
-def _pieces(name: str, template: str) -> list[str]:
-    """The template as literal text and field names in turn, beginning and ending with text."""
-    pieces = [""]
-    try:
-        for literal, field, form, conversion in Formatter().parse(template):
-            pieces[-1] += literal
-            if field is not None:
-                if field not in _FIELDS or form or conversion:
-                    raise ValueError(f"names {{{field}}}; a ticket has {', '.join(_FIELDS)}")
-                pieces += [field, ""]
-    except ValueError as error:
-        raise SettingRefused(f"jobs.{name}.template", str(error)) from None
-    return pieces
-
-
-def _shown(job: Job, pieces: Sequence[str]) -> list[_Message]:
-    """The job's examples as turns. A JSON answer is written as the grammar would have it: without blanks."""
-    shown: list[_Message] = []
-    for example in job.examples:
-        message, _ = _filled(pieces, {"subject": example.subject, "body": example.body})
-        answer = example.answer
-        if not isinstance(answer, str):
-            answer = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
-        shown += [{"role": "user", "content": message}, {"role": "assistant", "content": answer}]
-    return shown
-
-
-def _filled(pieces: Sequence[str], fields: Mapping[str, str]) -> tuple[str, tuple[int, int]]:
-    """The message, and where in it the body lies (first and last + 1 character)."""
-    message, body = "", (0, 0)
-    for at, piece in enumerate(pieces):
-        text = fields.get(piece, "") if at % 2 else piece
-        if at % 2 and piece == "body":
-            body = len(message), len(message) + len(text)
-        message += text
-    start = len(message) - len(message.lstrip())
-    return message.strip(), (body[0] - start, body[1] - start)
 
 
 def _without_special_tokens(tokenizer: Tokenizer) -> tuple[Tokenizer, frozenset[int]]:

@@ -22,7 +22,7 @@ from transformers import (
 )
 
 from schemas.job import Job
-from schemas.settings import ModelSettings
+from schemas.model import ModelSettings
 from schemas.ticket import Ticket
 from workers.engine.local import LocalEngine
 from workers.ports import Completed, Failed, Work

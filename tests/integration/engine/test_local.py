@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from schemas.answer import Answer, Finish
 from schemas.errors import ModelRefused, SettingRefused
 from schemas.job import Job, OverContext
-from schemas.settings import ModelSettings
+from schemas.model import ModelSettings
 from schemas.shipped_jobs import SHIPPED_JOBS
 from tests.ground.real_text import Rows
 from tests.integration.engine.conftest import answered, opened, ticket

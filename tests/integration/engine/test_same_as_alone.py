@@ -66,7 +66,7 @@ def test_the_attention_that_any_device_can_compute_answers_the_same(
 
 
 def test_each_family_is_computed_by_the_network_made_for_it(model_of_kind: Callable[[str], Path]) -> None:
-    from schemas.settings import ModelSettings
+    from schemas.model import ModelSettings
     from workers.engine.models.loading import load_model
 
     for kind, network in (("qwen3", LlamaNetwork), ("gpt_neox", StockNetwork)):

@@ -8,6 +8,7 @@ from pathlib import Path
 from schemas.job import Job
 from schemas.settings import Settings, WorkerSettings
 from schemas.ticket import Ticket
+from tests.contract.tickets import NOON as NOW
 from workers.engine import open_engine
 from workers.engine.memory import host_memory
 from workers.ports import Completed, Work
@@ -19,7 +20,7 @@ def _work(name: str) -> Work:
 
 
 def test_every_ticket_added_is_answered_once_and_dropped_ones_are_not() -> None:
-    engine = open_engine(Settings(worker=WorkerSettings(engine="noop")))
+    engine = open_engine(Settings(worker=WorkerSettings(engine="noop")), lambda: NOW)
     for name in ("a", "b", "c"):
         engine.add(_work(name))
     engine.drop(["b"])

@@ -14,7 +14,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
 from schemas.errors import ModelRefused
-from schemas.settings import ModelSettings
+from schemas.model import ModelSettings
 from workers.engine.memory import host_memory
 from workers.engine.models.directory import Facts, inspected
 from workers.engine.models.packaged import NAME, packaged_model

@@ -1,34 +1,10 @@
-"""What becomes of a ticket whose stay in a slot ended without an answer."""
+"""What becomes of tickets that their workers were lost with."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
 
-from schemas.outcome import Dead, Retry
-
-FINAL_ERRORS = frozenset({"context_overflow"})
-"""Errors that another try cannot mend."""
-
-FIRST_DELAY_S = 1.0
-LONGEST_DELAY_S = 60.0
-
-
-def after_failure(error: str, why: str, tries: int, most: int, now: datetime, jitter: float) -> Retry | Dead:
-    """Another try later, or none.
-
-    Args:
-        error: kind of the failure, as ``workers.ports.Failed`` names it.
-        tries: times that the ticket was tried, this one included.
-        most: tries it is given.
-        jitter: chance in [0, 1): the delay is spread over its whole length, so that tickets do not come back together.
-    """
-    if error in FINAL_ERRORS:
-        return Dead(f"{error}: {why}")
-    if tries >= most:
-        return Dead(f"{error}: {why} (tried {tries} times; mend the cause and queue it again)")
-    longest = min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** (tries - 1))
-    return Retry(now + timedelta(seconds=longest * (0.5 + jitter / 2)), f"{error}: {why}")
+from schemas.outcome import Dead
 
 
 def worn_out(lost: int, most: int) -> Dead | None:

@@ -1,0 +1,1 @@
+"""Answers from any server that speaks the OpenAI chat API."""
