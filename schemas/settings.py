@@ -99,6 +99,17 @@ class WorkerSettings(_Section, frozen=True, kw_only=True):
     """Workers that may be lost with a ticket before it is given up: one that kills them must not kill them all."""
 
 
+class ReclaimSettings(_Section, frozen=True, kw_only=True):
+    """When a worker reclaims memory, step by step, for as long as it helps. See docs/failures.md."""
+
+    failed_batches: Count = 3
+    """So many batches that failed in a row."""
+    fragmentation: Share = Share(0.25)
+    """More than this share of what the allocator holds is in pieces that fit nobody."""
+    timeouts: Share = Share(0.1)
+    """More than this share of the latest requests ran out of time."""
+
+
 class HttpSettings(_Section, frozen=True, kw_only=True):
     """The HTTP API."""
 
@@ -181,6 +192,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     broker: BrokerSettings = BrokerSettings()
     ledger: LedgerSettings = LedgerSettings()
     worker: WorkerSettings = WorkerSettings()
+    reclaim: ReclaimSettings = ReclaimSettings()
     models: dict[str, ModelSettings] = msgspec.field(default_factory=lambda: {"default": ModelSettings()})
     """By name; a job names the one it wants."""
     jobs: dict[str, Job] = {}

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
+import msgspec
 from celery.utils.time import rate
 from celery.worker import state
 
@@ -23,9 +24,10 @@ from workers.drain import Drain
 from workers.ending import Ending
 from workers.engine.messages import asked
 from workers.parts import Parts
+from workers.policy.reclaim import Limits
 from workers.ports import Engine, Orders
 from workers.sizing import Sizing
-from workers.steps import Amqp, DrainStep, EngineStep, Mill, MillEvents, TicketTask, queue_of
+from workers.steps import Amqp, DrainStep, EngineStep, Mill, MillEvents, TicketTask, queue_of, restart
 from workers.taking import Taking
 from workers.upstreams import Upstreams
 
@@ -80,6 +82,8 @@ def make_app(settings: Settings, open_engine: Callable[[Settings], Engine]) -> M
             upstreams=upstreams,
             taking=Taking(settings.worker.patience, orders, clock),
             orders=orders,
+            reclaim=Limits(**msgspec.structs.asdict(settings.reclaim)),
+            restart=restart,
             revoked=state.revoked.__contains__,
         )
         return Drain(parts), monitor

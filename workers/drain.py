@@ -40,13 +40,14 @@ class Drain:
         self._settled: deque[Settled] = deque()
         self._reports: deque[Report] = deque()
         self._settler = Settler(parts.ledger, parts.results, parts.worker, parts.clock, self._on_settled)
-        self.slots = Slots(parts.open_engine, self._on_report, parts.clock, parts.new_batch)
+        self.slots = Slots(parts.open_engine, self._on_report, parts.clock, parts.new_batch, parts.reclaim)
         self.holds = Holds()
         self._transport: Transport | None = None
         self._news = threading.Event()
         self._wake: Callable[[], object] = self._news.set
         self._waiting = False
         self._stopping = self._hurried = False
+        self._allowed = 0
         self._apart = False
         self._fresh_left = 0
         self._ending = parts.ending
@@ -317,16 +318,27 @@ class Drain:
             self._settler.settle(settlements, self._upstreams.news())
         spent_s = [(each.ended_at - each.started_at).total_seconds() for each in report.ended]
         now_s = self._clock.monotonic_s()
-        if report.out_of_memory:
-            self._sizing.out_of_memory(now_s)
+        if report.lost:
+            self._on_lost(report.lost)
+        if report.too_many:
+            self._sizing.too_many(report.used, now_s)
         self._sizing.stepped(report.step_s, report.used, spent_s, report.load, now_s)
+        if self._sizing.size != self._allowed:
+            self._allowed = self._sizing.size
+            self.slots.allow(self._allowed)
+
+    def _on_lost(self, why: str) -> None:
+        """Everyone goes back untouched, and this process makes way for a new one."""
+        self._hurried = self._stopping = True
+        self._give_back(self.holds.all_in_slots(), f"its worker lost the device: {why}")
+        self._parts.restart()
 
     def _end_overdue(self) -> None:
         """Takes tickets out of their slots, at the engine's next token boundary, that were there for too long."""
         limit_s = self._parts.orders().time_limit_s
         since_s = self._clock.monotonic_s() - limit_s
         overdue = [hold for hold in self.holds.all_in_slots() if hold.entered_s < since_s]
-        self.slots.drop([hold.stub.id for hold in overdue])
+        self.slots.drop([hold.stub.id for hold in overdue], overdue=True)
         for hold in overdue:
             assert hold.job is not None
             why = f"was in its slot for more than {limit_s:g} s (worker.time_limit)"

@@ -9,6 +9,7 @@ import msgspec
 
 from schemas.job import Job
 from workers.ending import Ending
+from workers.policy.reclaim import Limits
 from workers.ports import Clock, Engine, Ledger, Monitor, Orders, Results
 from workers.sizing import Sizing
 from workers.taking import Taking
@@ -26,6 +27,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
         ending: what becomes of tickets.
         new_batch: makes ids of batches.
         orders: what holds now.
+        reclaim: when memory is reclaimed.
+        restart: has this process make way for a new one like it, once what it holds is given back.
         revoked: whether a ticket was withdrawn by remote control.
     """
 
@@ -43,4 +46,6 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     upstreams: Upstreams
     taking: Taking
     orders: Callable[[], Orders]
+    reclaim: Limits
+    restart: Callable[[], object]
     revoked: Callable[[str], bool]

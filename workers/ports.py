@@ -15,6 +15,7 @@ from schemas.envelope import Stub
 from schemas.job import Job
 from schemas.outcome import Answered, Dead, Outcome
 from schemas.ticket import Ticket
+from workers.policy.reclaim import Reclaim
 from workers.policy.retry import Told
 from workers.upstreams import News
 
@@ -293,6 +294,10 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
     told: Told = Told()
 
 
+class DeviceLost(Exception):
+    """The device will not compute again in this process: only a new one can use it."""
+
+
 class StepFailed(Exception):
     """A step failed as a whole for some rows, while others go on.
 
@@ -313,6 +318,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         kv_tokens: tokens that the KV cache of its smallest model has room for, beside what is shared; 0 if it has none.
+        fragmentation: share of what the allocator holds that it can give to nobody.
     """
 
     memory_used_bytes: int
@@ -322,6 +328,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     slot_steps: int
     useful_slot_steps: int
     kv_tokens: int = 0
+    fragmentation: float = 0.0
 
     @property
     def memory_share(self) -> float:
@@ -333,7 +340,8 @@ class Engine(Protocol):
     """Makes answers. Everything is called by the engine thread alone.
 
     A step that raises has failed as a whole: the engine then holds no rows and no device memory of theirs, but for a
-    StepFailed, which says whose. The caller decides who runs again, and with whom.
+    StepFailed, which says whose. The caller decides who runs again, and with whom. After a DeviceLost nobody runs
+    here any more.
     """
 
     @property
@@ -360,6 +368,10 @@ class Engine(Protocol):
 
     def load(self) -> Load:
         """What it holds, measured now; counters since it was made."""
+        ...
+
+    def reclaim(self, step: Reclaim) -> int:
+        """Frees what this step frees of the engine's memory; returns how many bytes."""
         ...
 
     def close(self) -> None:

@@ -36,7 +36,7 @@ class Sizing:
         self._changed_s = self._since_s = now_s
         self._ended = self._used = 0
         self._usual_s = 0.0
-        self._out_of_memory = False
+        self._device_bytes = 0
         self._out_of_memory_s = -math.inf
         self._steps: deque[float] = deque(maxlen=STEPS_KEPT)
 
@@ -44,9 +44,13 @@ class Sizing:
         """A ticket may enter, so long after it was reserved."""
         self.start_s += SMOOTHING * (start_s - self.start_s)
 
-    def out_of_memory(self, now_s: float) -> None:
-        """The device had too little memory for the tickets in their slots. The next decision answers to it."""
-        self._out_of_memory, self._out_of_memory_s = True, now_s
+    def too_many(self, used: int, now_s: float) -> None:
+        """The device had too little memory for so many slots, or is in some other trouble that fewer may end."""
+        self._out_of_memory_s = now_s
+        reading = Reading(
+            size=min(self.size, used), memory_share=1.0, p95_s=0.0, qps=0.0, since_change_s=0.0, out_of_memory=True
+        )
+        self._set(max(1, self._rule(reading, self._limits(self._device_bytes))), now_s, "too little memory")
 
     def stepped(self, step_s: float, used: int, slots_s: list[float], load: Load | None, now_s: float) -> None:
         """The engine took a step with ``used`` slots; tickets left that had been in theirs for ``slots_s`` seconds."""
@@ -71,30 +75,25 @@ class Sizing:
             since_change_s=now_s - self._changed_s,
             used=self._used,
             usual_s=self._usual_s,
-            out_of_memory=self._out_of_memory,
             since_out_of_memory_s=now_s - self._out_of_memory_s,
         )
         self._ended, self._used, self._since_s = 0, 0, now_s
-        self._out_of_memory = False
-        size = max(1, self._rule(reading, self._limits(load)))
+        self._device_bytes = load.memory_total_bytes
+        why = f"memory {reading.memory_share:.0%}, p95 step {1000 * reading.p95_s:.0f} ms, {reading.qps:.1f} tickets/s"
+        self._set(max(1, self._rule(reading, self._limits(self._device_bytes))), now_s, why)
+
+    def _set(self, size: int, now_s: float, why: str) -> None:
         if size != self.size:
-            logger.info(
-                "slots %d -> %d (memory %.0f %%, p95 step %.0f ms, %.1f tickets/s)",
-                self.size,
-                size,
-                100 * reading.memory_share,
-                1000 * reading.p95_s,
-                reading.qps,
-            )
+            logger.info("slots %d -> %d (%s)", self.size, size, why)
             self.size, self._changed_s = size, now_s
             # How long steps took with another size says little of this one.
             self._steps.clear()
             self._usual_s = 0.0
 
-    def _limits(self, load: Load) -> Limits:
+    def _limits(self, device_bytes: int) -> Limits:
         settings = self._settings
         # Who starts with more slots than the device's usual cap means them.
-        usual = max(settings.start, cap_of(load.memory_total_bytes))
+        usual = max(settings.start, cap_of(device_bytes))
         return Limits(
             start=settings.start,
             cap=settings.cap or usual,

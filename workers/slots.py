@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import msgspec
 
+from schemas.errors import TicketmillError
 from workers.policy.expected import ExpectedTokens
+from workers.policy.reclaim import Ladder, Limits, Reclaim, Signs, trouble
 from workers.policy.seating import Seat, Seating
-from workers.ports import Clock, Completed, Engine, Failed, Load, StepFailed, Work
+from workers.ports import Clock, Completed, DeviceLost, Engine, Failed, Load, StepFailed, Work
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +27,9 @@ KV_FILLED = 0.9
 
 LOAD_EVERY_S = 1.0
 """Measuring the device costs about as much as a step of a small model."""
+
+LATEST = 200
+"""Requests of which the share that ran out of time is taken."""
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,14 +47,16 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         used: slots in use during the step.
-        out_of_memory: the device had too little memory for it.
+        too_many: fewer slots should be used: the device had too little memory for it, or memory is being reclaimed.
+        lost: why the device is of no use to this process any more; empty while it is.
     """
 
     ended: list[Ended]
     step_s: float
     load: Load | None
     used: int
-    out_of_memory: bool = False
+    too_many: bool = False
+    lost: str = ""
 
 
 class Slots(threading.Thread):
@@ -58,6 +66,7 @@ class Slots(threading.Thread):
         open_engine: loads the engine; what it raises, ``wait_loaded`` raises.
         report: called on this thread after each step in which a ticket ended or the load was measured.
         new_batch: makes the id of a batch: the tickets that entered at one boundary.
+        limits: when memory is reclaimed.
     """
 
     def __init__(
@@ -66,6 +75,7 @@ class Slots(threading.Thread):
         report: Callable[[Report], None],
         clock: Clock,
         new_batch: Callable[[datetime], str],
+        limits: Limits,
     ) -> None:
         super().__init__(name="engine", daemon=True)
         self.model = ""
@@ -82,8 +92,14 @@ class Slots(threading.Thread):
         self._seating: Seating[Work] = Seating()
         self._expected = ExpectedTokens()
         self._kv_tokens = 0
+        self._fragmentation = 0.0
         self._inside: dict[str, _Sitting] = {}
         self._measured_s = float("-inf")
+        self._limits = limits
+        self._ladder = Ladder()
+        self._failed_batches = 0
+        self._in_time: deque[bool] = deque(maxlen=LATEST)
+        self._most = 1_000_000
 
     def wait_loaded(self, wait_s: float) -> bool:
         """Whether the engine can serve by then; raises what it raised if it never can."""
@@ -98,10 +114,20 @@ class Slots(threading.Thread):
             self._arrived.extend(seats)
             self._changed.notify()
 
-    def drop(self, ticket_ids: Sequence[str]) -> None:
-        """Forgets tickets at the next boundary; nothing is reported of them. From any thread."""
+    def allow(self, most: int) -> None:
+        """So many slots may be in use from now on. From any thread."""
+        self._most = most
+
+    def drop(self, ticket_ids: Sequence[str], *, overdue: bool = False) -> None:
+        """Forgets tickets at the next boundary; nothing is reported of them. From any thread.
+
+        Args:
+            overdue: they ran out of time.
+        """
         with self._changed:
             self._dropped.update(ticket_ids)
+            if overdue:
+                self._in_time.extend([False] * len(ticket_ids))
             self._changed.notify()
 
     def stop(self, wait_s: float) -> None:
@@ -122,9 +148,16 @@ class Slots(threading.Thread):
         self.model = engine.model
         self._kv_tokens = engine.load().kv_tokens
         self._loaded.set()
-        while self._boundary(engine):
-            if engine.running:
-                self._step(engine)
+        try:
+            while self._boundary(engine):
+                if engine.running:
+                    self._step(engine)
+                if self._reclaim(engine) is Reclaim.RELOAD:
+                    engine = self._reloaded(engine)
+        except DeviceLost as lost:
+            logger.critical("the device is lost to this process: %s", lost)
+            self._report(Report(ended=[], step_s=0.0, load=None, used=0, lost=str(lost)))
+            return
         engine.close()
 
     def _boundary(self, engine: Engine) -> bool:
@@ -139,7 +172,7 @@ class Slots(threading.Thread):
         self._seating.arrive([self._measured(seat) for seat in arrived])
         if dropped:
             self._forget(engine, dropped)
-        entering = self._seating.enter(engine.running, *self._room())
+        entering = self._seating.enter(engine.running, *self._room(), self._most)
         if entering:
             now = self._clock.utc_now()
             batch = self._new_batch(now)
@@ -164,6 +197,8 @@ class Slots(threading.Thread):
         results: list[Completed | Failed] = []
         try:
             results = engine.step()
+        except DeviceLost:
+            raise
         except StepFailed as error:
             failure = error
         except Exception as error:
@@ -172,26 +207,62 @@ class Slots(threading.Thread):
             failure = StepFailed(frozenset(self._inside), isinstance(error, MemoryError), why)
             logger.exception("a batch of %d failed as a whole", size)
         ended_s = self._clock.monotonic_s()
-        out_of_memory = failure is not None and failure.out_of_memory
+        too_many = failure is not None and failure.out_of_memory
+        if too_many:
+            self._most = max(1, min(self._most, size) // 2)  # at once; how many it is to be is decided elsewhere
+        self._failed_batches = 0 if failure is None else self._failed_batches + 1
         if failure is not None:
             results = self._failed(engine, failure)
         load = None
         if ended_s - self._measured_s >= LOAD_EVERY_S:
             self._measured_s = ended_s
             load = engine.load()
-            self._kv_tokens = load.kv_tokens
+            self._kv_tokens, self._fragmentation = load.kv_tokens, load.fragmentation
         ended = self._leave(results, size)
         if ended and logger.isEnabledFor(logging.INFO):
             _log(ended, size, ended_s - began_s)
-        if ended or load or out_of_memory:
+        if ended or load or too_many:
             step_s = ended_s - began_s
-            self._report(Report(ended=ended, step_s=step_s, load=load, used=size, out_of_memory=out_of_memory))
+            self._report(Report(ended=ended, step_s=step_s, load=load, used=size, too_many=too_many))
+
+    def _reclaim(self, engine: Engine) -> Reclaim | None:
+        """Takes the next step of the ladder, if something is wrong and it is time for it."""
+        signs = Signs(
+            failed_batches=self._failed_batches,
+            fragmentation=self._fragmentation,
+            timeouts=self._in_time.count(False) / max(1, len(self._in_time)),
+            requests=len(self._in_time),
+        )
+        why = trouble(signs, self._limits)
+        step = self._ladder.next(why, self._clock.monotonic_s()) if why else None
+        if step is None:
+            return None
+        freed = engine.reclaim(step)
+        self._failed_batches = 0
+        self._in_time.clear()
+        self._fragmentation = engine.load().fragmentation
+        if step is Reclaim.HALVE:
+            self._report(Report(ended=[], step_s=0.0, load=None, used=engine.running, too_many=True))
+        logger.warning("memory reclaimed, since %s: %s, %.1f MB freed", why, step, freed / 1e6)
+        return step
+
+    def _reloaded(self, engine: Engine) -> Engine:
+        """The same engine, made anew; whoever was inside begins again, and it costs no attempt."""
+        engine.drop(list(self._inside))
+        self._seating.arrive([sitting.seat for sitting in self._inside.values()])
+        self._inside.clear()
+        engine.close()
+        try:
+            return self._open_engine()
+        except TicketmillError as refused:
+            raise DeviceLost(f"the model could not be loaded anew: {refused}") from None
 
     def _leave(self, results: Sequence[Completed | Failed], size: int) -> list[Ended]:
         now = self._clock.utc_now()
         ended: list[Ended] = []
         for result in results:
             sitting = self._inside.pop(result.ticket_id)
+            self._in_time.append(True)
             if isinstance(result, Completed):
                 work, usage = sitting.seat.work, result.answer.usage
                 prompt = usage.prompt_tokens - usage.reused_tokens

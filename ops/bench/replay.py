@@ -227,7 +227,7 @@ class Replay:
         """Out of memory: all rows begin again, in halves, as a worker has it; one that is too long by itself fails."""
         self._out_of_memory += 1
         self._now_s += RECOVERY_S
-        self._sizing.out_of_memory(self._now_s)
+        self._sizing.too_many(len(self._rows), self._now_s)
         for seat in self._rows:
             seat.work.pending, seat.work.made = seat.work.prompt, 0
         if len(self._rows) == 1:

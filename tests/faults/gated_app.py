@@ -1,7 +1,8 @@
 """A worker whose engine does what a ticket's text says, for tests that need a batch to hold still or to go wrong.
 
 ``wait`` stays in its slot until the test writes a byte for it; ``raise`` makes the step fail as a whole, ``fail`` fails
-alone; ``kill`` ends the process; anything else is answered at once with itself.
+alone; ``kill`` ends the process; ``assert`` loses the device, the first time; anything else is
+answered at once with itself.
 
 The test's directory, ``$GATE_DIRECTORY``, holds a pipe ``gate`` (a byte ends one waiting ticket) and a file
 ``seen`` (a line for each ticket that enters a slot: batch, as it stood in the slots).
@@ -17,7 +18,8 @@ from pathlib import Path
 from schemas.answer import Answer
 from workers.adapters.settings_file import read_settings
 from workers.boot import make_app
-from workers.ports import Completed, Failed, Load, Work
+from workers.policy.reclaim import Reclaim
+from workers.ports import Completed, DeviceLost, Failed, Load, Work
 
 DIRECTORY = Path(os.environ["GATE_DIRECTORY"])
 
@@ -45,6 +47,9 @@ class GatedEngine:
         bodies = list(self._rows.values())
         if "kill" in bodies:
             os.kill(os.getpid(), signal.SIGKILL)
+        if "assert" in bodies and not (DIRECTORY / "asserted").exists():
+            (DIRECTORY / "asserted").touch()
+            raise DeviceLost("CUDA error: device-side assert triggered")
         if "raise" in bodies:
             self._rows.clear()
             raise RuntimeError("a ticket that no batch survives")
@@ -67,6 +72,9 @@ class GatedEngine:
             slot_steps=0,
             useful_slot_steps=0,
         )
+
+    def reclaim(self, _step: Reclaim) -> int:
+        return 0
 
     def close(self) -> None:
         self._rows.clear()

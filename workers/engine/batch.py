@@ -108,6 +108,10 @@ class RunningBatch:
             self._remove(row)
         self._ended = [each for each in self._ended if each.ticket_id not in ticket_ids]
 
+    def drop_idle(self) -> None:
+        """Forgets prefixes that no row needs, and gives their memory back."""
+        self._runner.wipe(self._scheduler.drop_idle_prefixes())
+
     def clear(self) -> None:
         """Forgets every row, and every prefix, whose keys and values may be half written."""
         self._rows, self._ended = {}, []

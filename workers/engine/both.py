@@ -6,7 +6,8 @@ import logging
 from collections.abc import Sequence
 
 from workers.engine.remote.engine import RemoteEngine
-from workers.ports import Completed, Engine, Failed, Load, StepFailed, Work
+from workers.policy.reclaim import Reclaim
+from workers.ports import Completed, DeviceLost, Engine, Failed, Load, StepFailed, Work
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +54,8 @@ class BothEngines:
             return self._remote.step()
         try:
             ended = self._local.step()
+        except DeviceLost:
+            raise
         except Exception as error:
             # Raised below, once the traceback no longer holds on to the device's memory.
             logger.exception("what is computed here failed as a whole: %d tickets", len(self._here))
@@ -81,7 +84,12 @@ class BothEngines:
             slot_steps=here.slot_steps + there.slot_steps,
             useful_slot_steps=here.useful_slot_steps + there.useful_slot_steps,
             kv_tokens=here.kv_tokens,
+            fragmentation=here.fragmentation,
         )
+
+    def reclaim(self, step: Reclaim) -> int:
+        """See `workers.ports.Engine`."""
+        return self._local.reclaim(step)
 
     def close(self) -> None:
         """See `workers.ports.Engine`."""

@@ -13,12 +13,13 @@ from schemas.job import Job
 from schemas.model import ModelSettings
 from workers.engine.batch import RunningBatch
 from workers.engine.cache.full import FullCache
-from workers.engine.memory import Memory, host_memory
+from workers.engine.memory import Memory, give_back, host_memory, resident_bytes
 from workers.engine.models.loading import Model, load_model
 from workers.engine.runner import Runner
 from workers.engine.scheduler import BLOCK, Scheduler, blocks_for
 from workers.engine.threads import choose_threads
-from workers.ports import Completed, Failed, Load, Work
+from workers.policy.reclaim import Reclaim
+from workers.ports import Completed, DeviceLost, Failed, Load, Work
 
 _KV_SHARE = {"cpu": 0.25, "cuda": 0.8}
 """Part of the free memory that keys and values may take. A CPU's is shared with everything else on the machine."""
@@ -70,12 +71,15 @@ class LocalEngine:
 
         Raises:
             MemoryError: the device has not enough.
+            DeviceLost: it asserted, and every later call to it would fail.
         """
         try:
             return [each for batch in self._batches.values() if batch.running for each in batch.step()]
         except Exception as error:  # noqa: BLE001 - handed on below, once its frames no longer hold tensors
             failure = error
         clear_frames(failure.__traceback__)
+        if "device-side assert" in str(failure):
+            raise DeviceLost(" ".join(str(failure).split())[:300])
         for batch in self._batches.values():
             batch.clear()
         gc.collect()
@@ -102,7 +106,34 @@ class LocalEngine:
             slot_steps=sum(each.slot_steps for each in counters),
             useful_slot_steps=sum(each.useful_slot_steps for each in counters),
             kv_tokens=min(batch.kv_tokens for batch in self._batches.values()),
+            fragmentation=self._fragmentation(),
         )
+
+    def reclaim(self, step: Reclaim) -> int:
+        """See `workers.ports.Engine`."""
+        before = self._held()
+        if step is Reclaim.PREFIXES:
+            for batch in self._batches.values():
+                batch.drop_idle()
+        if step is Reclaim.GARBAGE:
+            gc.collect()
+        if step is Reclaim.CACHE:
+            gc.collect()
+            if self._device.type == "cuda":
+                torch.cuda.empty_cache()
+            else:
+                give_back()
+        return max(0, before - self._held())
+
+    def _held(self) -> int:
+        return torch.cuda.memory_reserved(self._device) if self._device.type == "cuda" else resident_bytes()
+
+    def _fragmentation(self) -> float:
+        if self._device.type != "cuda":
+            return 0.0
+        found = torch.cuda.memory_stats(self._device)
+        reserved = found.get("reserved_bytes.all.current", 0)
+        return found.get("inactive_split_bytes.all.current", 0) / reserved if reserved else 0.0
 
     def close(self) -> None:
         """See `workers.ports.Engine`. The engine is of no use afterwards."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +29,18 @@ def host_memory(cgroup: Path = CGROUP) -> Memory:
     whole = Memory(machine.total - machine.available, machine.total)
     container = _container(cgroup)
     return container if container is not None and container.free_bytes < whole.free_bytes else whole
+
+
+def resident_bytes() -> int:
+    """What this process holds of the machine's memory."""
+    return int(psutil.Process().memory_info().rss)
+
+
+def give_back() -> None:
+    """Has the C library return freed memory to the system, where it is one that can (glibc)."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def _container(cgroup: Path) -> Memory | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from schemas.answer import Answer
 from workers.engine.memory import host_memory
+from workers.policy.reclaim import Reclaim
 from workers.ports import Completed, Failed, Load, Work
 
 _NOTHING = Answer(text="", model="noop")
@@ -51,6 +52,10 @@ class NoopEngine:
             slot_steps=self._answered,
             useful_slot_steps=self._answered,
         )
+
+    def reclaim(self, step: Reclaim) -> int:  # noqa: ARG002 - named as in the port
+        """Nothing: it holds no memory to speak of."""
+        return 0
 
     def close(self) -> None:
         """Forgets everything."""

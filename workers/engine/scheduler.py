@@ -179,14 +179,12 @@ class Scheduler:
         self._free = FreeBlocks(self._free.count)
         return held
 
-    def drop_idle_prefixes(self) -> int:
-        """Gives back the blocks of prefixes that no row needs; returns how many blocks."""
-        before = len(self._free)
-        for tokens, prefix in list(self._prefixes.items()):
-            if not prefix.users:
-                self._free.give(prefix.blocks)
-                del self._prefixes[tokens]
-        return len(self._free) - before
+    def drop_idle_prefixes(self) -> list[int]:
+        """Gives back the blocks of prefixes that no row needs; returns them."""
+        idle = [tokens for tokens, prefix in self._prefixes.items() if not prefix.users]
+        blocks = [block for tokens in idle for block in self._prefixes.pop(tokens).blocks]
+        self._free.give(blocks)
+        return blocks
 
     def _admit(self) -> None:
         while self._waiting:

@@ -54,7 +54,9 @@ class Seating(Generic[W]):
         middle = len(group) // 2
         self._suspects[:0] = [group[:middle], group[middle:]]
 
-    def enter(self, running: int, seated: Sequence[Seat[W]] = (), kv_tokens: int | None = None) -> Sequence[Seat[W]]:
+    def enter(
+        self, running: int, seated: Sequence[Seat[W]] = (), kv_tokens: int | None = None, most: int = 1_000_000
+    ) -> Sequence[Seat[W]]:
         """Who enters now, given how many slots are in use.
 
         One that finds no room waits and is overtaken by none that is less urgent or came later. Into an empty engine
@@ -63,18 +65,19 @@ class Seating(Generic[W]):
         Args:
             seated: who is in those slots.
             kv_tokens: tokens that the KV cache has room for, all rows together; None if it does not say.
+            most: slots that may be in use.
         """
         if running and (self._apart or self._suspects):
             return []  # suspects enter an empty engine and are joined by nobody
         self._apart = False
         if self._suspects and not self._fresh_first():
             self._apart = True
-            fitting = _fitting(self._suspects[0], seated, kv_tokens)
+            fitting = min(_fitting(self._suspects[0], seated, kv_tokens), max(1, most))
             group, left = self._suspects[0][:fitting], self._suspects[0][fitting:]
             self._suspects[:1] = [left] if left else []
             return group
         self._fresh.sort(key=lambda seat: seat.rank)
-        fitting = _fitting(self._fresh, seated, kv_tokens)
+        fitting = min(_fitting(self._fresh, seated, kv_tokens), max(0, most - running))
         entering, self._fresh = self._fresh[:fitting], self._fresh[fitting:]
         return entering
 

@@ -15,6 +15,7 @@ from schemas.model import ModelSettings
 from workers.engine.memory import host_memory
 from workers.engine.remote.replies import Refusal
 from workers.engine.remote.upstream import Upstream
+from workers.policy.reclaim import Reclaim
 from workers.ports import Completed, Failed, Load, Work
 
 logger = logging.getLogger(__name__)
@@ -101,6 +102,10 @@ class RemoteEngine:
             slot_steps=self._answered,
             useful_slot_steps=self._answered,
         )
+
+    def reclaim(self, step: Reclaim) -> int:  # noqa: ARG002 - named as in the port
+        """Nothing: it holds no memory to speak of."""
+        return 0
 
     def close(self) -> None:
         """See `workers.ports.Engine`."""
