@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from ops.bench.report import Report
 
-NAMES = ("enqueue", "drain", "gate", "sizing")
+NAMES = ("enqueue", "drain", "gate", "sizing", "engine")
 
 
 def run_bench(
@@ -23,13 +23,15 @@ def run_bench(
     rabbitmq_url: str,
     data: Path | None,
     home: Path,
+    device: Literal["cpu", "cuda"],
     note: Callable[[str], None],
 ) -> Report:
     """Runs one of ``NAMES`` on private brokers, or on those given.
 
     Args:
         data: for ``gate``: a folder to judge the shipped gate on.
-        home: for ``sizing``: where models are kept.
+        home: for ``sizing`` and ``engine``: where models are kept.
+        device: for ``engine``: what computes.
         quick: under a minute, for a look; the full run is what counts.
         note: told what is being measured now.
 
@@ -45,6 +47,10 @@ def run_bench(
         from ops.bench.sizing import bench_sizing
 
         return bench_sizing(home, quick=quick, note=note)
+    if name == "engine":
+        from ops.bench.engine import bench_engine
+
+        return bench_engine(home, device, quick=quick, note=note)
     from ops.bench.drain import bench_drain
     from ops.bench.enqueue import bench_enqueue
     from ops.bench.private import brokers

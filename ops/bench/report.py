@@ -45,7 +45,7 @@ def machine() -> dict[str, str | int | float]:
         "system": platform.platform(),
         "python": platform.python_version(),
     }
-    for package in ("celery", "kombu", "redis", "amqp", "sqlalchemy"):
+    for package in ("celery", "kombu", "redis", "amqp", "sqlalchemy", "torch", "transformers"):
         try:
             facts[package] = version(package)
         except PackageNotFoundError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
 PANEL = "Look"
 WATCH_S = 2.0
 CLEAR = "\x1b[H\x1b[2J"
+
+
+class Device(StrEnum):
+    """What computes in a benchmark of the engine."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
 
 
 def register(app: typer.Typer) -> None:
@@ -52,15 +60,16 @@ def status(
 
 
 def bench(
-    name: Annotated[str, typer.Argument(help="Which: enqueue, drain, gate or sizing.")],
+    name: Annotated[str, typer.Argument(help="Which: enqueue, drain, gate, sizing or engine.")],
     quick: Annotated[bool, typer.Option("--quick", help="Under a minute: for a look, not for the record.")] = False,
     redis_url: Annotated[str, typer.Option(help="Use this Redis, which must be empty, not a private one.")] = "",
     rabbitmq_url: Annotated[str, typer.Option(help="Use this RabbitMQ, which must be empty, not a private one.")] = "",
     data: Annotated[Path | None, typer.Option(help="For gate: judge the shipped one on this folder.")] = None,
+    device: Annotated[Device, typer.Option(help="For engine: what computes.")] = Device.CPU,
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """Measure Ticketmill: against plain Celery on private brokers, its gate on texts, its sizing over a day."""
+    """Measure Ticketmill: against plain Celery, its gate on texts, its sizing over a day, its engine against others."""
     from ops.bench import NAMES, run_bench
     from ops.extras import require
     from producer.adapters.settings_file import read_settings
@@ -80,7 +89,8 @@ def bench(
         redis_url=redis_url,
         rabbitmq_url=rabbitmq_url,
         data=data,
-        home=Path(read_settings(config).home),
+        home=Path(read_settings(config).home).expanduser(),
+        device=device.value,
         note=note,
     )
     if json:

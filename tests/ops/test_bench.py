@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.ground.process import Process
+from tests.ground.real_text import real_data
 
 RATIOS = {
     "drain": {"redis_vs_stock", "redis_vs_stock_128", "redis_vs_flush32", "rabbitmq_vs_stock"},
@@ -41,6 +43,24 @@ def test_a_quick_day_of_every_sizing_policy(process: Callable[..., Process]) -> 
     assert figures["default_oom_events"] == 0
     assert {row["policy"] for row in report["rows"]} >= {"fixed 8", "printed", "mended", "aimd", "gradient"}
     assert report["machine"]["cost_source"]
+
+
+def test_a_quick_comparison_of_the_engine(process: Callable[..., Process], packaged: Path) -> None:
+    env = {"TICKETMILL_HOME": str(packaged), "TICKETMILL_DATA": str(real_data())}
+    done = process("ops.cli", "bench", "engine", "--quick", "--json", env=env)
+    assert done.wait(400) == 0, done.output()
+    report = json.loads(done.output()[done.output().index("{") :])
+    figures = report["figures"]
+    assert all(figures[name] > 0 for name in ("answers_vs_static8", "answers_vs_hf_continuous", "single_vs_generate"))
+    assert figures["prefix_hit_rate"] >= 0.85
+    assert figures["useful_slot_share"] >= 0.85
+    assert {row["way"] for row in report["rows"]} >= {"engine", "static8", "hf_continuous", "engine_alone", "generate"}
+
+
+def test_the_engine_is_not_compared_without_tickets(process: Callable[..., Process]) -> None:
+    refused = process("ops.cli", "bench", "engine", "--quick")
+    assert refused.wait(60) == 2
+    assert "TICKETMILL_DATA" in refused.output()
 
 
 def test_an_unknown_benchmark_is_refused_by_name(process: Callable[..., Process]) -> None:

@@ -24,7 +24,7 @@ class Vocabulary:
 
     def __init__(self, tokenizer: Any, size: int, stop: list[int]) -> None:
         self.size = size
-        self.tokens: LLTokenizer = from_tokenizer(tokenizer, n_vocab=size, eos_token=stop)
+        self.tokens: LLTokenizer = from_tokenizer(tokenizer, n_vocab=size, eos_token=stop or None)
 
 
 class Grammar:

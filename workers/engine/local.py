@@ -48,7 +48,7 @@ class LocalEngine:
         first = loaded.get("default") or next(iter(loaded.values()))
         choose_threads(models["default" if "default" in loaded else next(iter(loaded))].threads, first)
         self._name, self._device = first.name, first.device
-        self._batches = {name: _batch(model, len(loaded)) for name, model in loaded.items()}
+        self._batches = {name: running_batch(model, len(loaded)) for name, model in loaded.items()}
         for name, job in jobs.items():
             self._batches[job.model].prepare(name, job)
 
@@ -150,7 +150,7 @@ class LocalEngine:
         return Memory(total - free - idle, total)  # what the allocator keeps for us in reserve is not in use
 
 
-def _batch(model: Model, models: int) -> RunningBatch:
+def running_batch(model: Model, models: int) -> RunningBatch:
     """A batch with as many KV blocks as its share of the memory allows."""
     kind = model.device.type
     free = torch.cuda.mem_get_info(model.device)[0] if kind == "cuda" else host_memory().free_bytes
