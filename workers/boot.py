@@ -8,9 +8,9 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
-import msgspec
 from celery.utils.time import rate
 from celery.worker import state
+from msgspec.structs import asdict, replace
 
 from schemas.errors import SettingRefused
 from schemas.queues import INLET, QUEUES
@@ -60,16 +60,18 @@ def make_app(settings: Settings, open_engine: Callable[[Settings], Engine]) -> M
     def assemble(hostname: str) -> tuple[Drain, CeleryMonitor]:
         results = CeleryResults(app) if settings.broker.result_backend else None
         monitor = CeleryMonitor(app, task, hostname, clock)
+        here = {name: replace(model, device="cpu") for name, model in settings.models.items()}
+        on_processor = replace(settings, models=here)
         remote = frozenset(name for name, model in settings.used_models().items() if model.base_url)
         upstreams = Upstreams(remote, settings.circuit_breaker.upstream, settings.retry_share)
         parts = Parts(
             ledger=open_sql_ledger(
                 settings.ledger.url,
                 results=results is not None,
-                upstreams=bool(remote),
+                breakers=settings.worker.engine != "noop" or bool(remote),
                 cached_s=settings.cached_answers,
             ),
-            open_engine=lambda: open_engine(settings),
+            open_engine=lambda on_device: open_engine(settings if on_device else on_processor),
             results=results,
             monitor=monitor,
             clock=clock,
@@ -82,7 +84,9 @@ def make_app(settings: Settings, open_engine: Callable[[Settings], Engine]) -> M
             upstreams=upstreams,
             taking=Taking(settings.worker.patience, orders, clock),
             orders=orders,
-            reclaim=Limits(**msgspec.structs.asdict(settings.reclaim)),
+            reclaim=Limits(**asdict(settings.reclaim)),
+            device=f"gpu:{hostname.partition('@')[2]}",
+            gpu=settings.circuit_breaker.gpu,
             restart=restart,
             revoked=state.revoked.__contains__,
         )

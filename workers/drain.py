@@ -14,6 +14,7 @@ from math import inf
 
 from schemas.outcome import Again, Dead, Outcome, Returned
 from schemas.queues import INLET
+from workers.device import Device
 from workers.holds import Hold, Holds
 from workers.parts import Parts
 from workers.policy.lost import together, worn_out
@@ -52,6 +53,7 @@ class Drain:
         self._fresh_left = 0
         self._ending = parts.ending
         self._upstreams = parts.upstreams
+        self._device = Device(parts.device, parts.gpu, self.slots, parts.sizing, parts.upstreams.tell)
         self._later: Callable[[float], object] = lambda _: None
         self._next_s = inf
         self._taking = parts.taking
@@ -272,6 +274,7 @@ class Drain:
         self.holds.strayed(settled.strayed)
         committed, now_s = settled.committed, self._clock.monotonic_s()
         self._upstreams.learn(committed.breakers)
+        self._device.learn(committed.breakers)
         forgotten: list[str] = []
         cancelled: list[str] = []
         for ticket_id in (each.delivery.stub.id for each in settled.starts if each.delivery.stub):
@@ -314,8 +317,6 @@ class Drain:
                 stay = ended.started_at, ended.ended_at
                 settlements.append(hold.settlement(outcome, *stay, ended.batch, ended.batch_size))
                 self.holds.leave(hold)
-        if settlements:
-            self._settler.settle(settlements, self._upstreams.news())
         spent_s = [(each.ended_at - each.started_at).total_seconds() for each in report.ended]
         now_s = self._clock.monotonic_s()
         if report.lost:
@@ -323,6 +324,11 @@ class Drain:
         if report.too_many:
             self._sizing.too_many(report.used, now_s)
         self._sizing.stepped(report.step_s, report.used, spent_s, report.load, now_s)
+        if report.load is not None:
+            self._device.loaded(report.load, report.used, now_s, self._clock.utc_now())
+        news = self._upstreams.news()
+        if settlements or news:
+            self._settler.settle(settlements, news)
         if self._sizing.size != self._allowed:
             self._allowed = self._sizing.size
             self.slots.allow(self._allowed)

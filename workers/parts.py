@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from schemas.circuit_breaker import GpuBreakerSettings
 from schemas.job import Job
 from workers.ending import Ending
 from workers.policy.reclaim import Limits
@@ -28,12 +29,14 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
         new_batch: makes ids of batches.
         orders: what holds now.
         reclaim: when memory is reclaimed.
+        device: name of its device's breaker.
+        gpu: when that opens.
         restart: has this process make way for a new one like it, once what it holds is given back.
         revoked: whether a ticket was withdrawn by remote control.
     """
 
     ledger: Ledger
-    open_engine: Callable[[], Engine]
+    open_engine: Callable[[bool], Engine]
     results: Results | None
     monitor: Monitor
     clock: Clock
@@ -47,5 +50,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     taking: Taking
     orders: Callable[[], Orders]
     reclaim: Limits
+    device: str
+    gpu: GpuBreakerSettings
     restart: Callable[[], object]
     revoked: Callable[[str], bool]

@@ -213,7 +213,7 @@ class Committed(msgspec.Struct, frozen=True, kw_only=True):
         cancelled: what was revoked or too late, and did not begin: why, by ticket id.
         aliases: the other Celery task ids that settled tickets' answers are asked for by, if anybody stores results.
         answered: parked tickets that got an answer given before, by ticket id.
-        breakers: all of them, by name, if this worker asks upstreams.
+        breakers: all of them, by name, if this worker wants them.
         turned: breakers that this transaction changed, before and after.
     """
 
@@ -319,6 +319,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         kv_tokens: tokens that the KV cache of its smallest model has room for, beside what is shared; 0 if it has none.
         fragmentation: share of what the allocator holds that it can give to nobody.
+        device: what it computes on: ``cpu``, or a device with memory of its own.
+        utilization: share of the device's time that it computes; 0 where that is not known.
     """
 
     memory_used_bytes: int
@@ -329,6 +331,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     useful_slot_steps: int
     kv_tokens: int = 0
     fragmentation: float = 0.0
+    device: str = "cpu"
+    utilization: float = 0.0
 
     @property
     def memory_share(self) -> float:

@@ -7,7 +7,7 @@ import math
 from collections import deque
 
 from schemas.settings import BatchSettings
-from workers.policy.batch_size import RULES, Limits, Reading, cap_of
+from workers.policy.batch_size import RULES, TOLERANCE, Limits, Reading, cap_of
 from workers.ports import Load
 
 logger = logging.getLogger(__name__)
@@ -44,6 +44,15 @@ class Sizing:
         """A ticket may enter, so long after it was reserved."""
         self.start_s += SMOOTHING * (start_s - self.start_s)
 
+    @property
+    def slower(self) -> bool:
+        """Steps lately take clearly longer than they used to with this size."""
+        return self._usual_s > 0 and self._p95_s() > TOLERANCE * self._usual_s
+
+    def _p95_s(self) -> float:
+        ordered = sorted(self._steps)
+        return ordered[int(0.95 * (len(ordered) - 1))] if ordered else 0.0
+
     def too_many(self, used: int, now_s: float) -> None:
         """The device had too little memory for so many slots, or is in some other trouble that fewer may end."""
         self._out_of_memory_s = now_s
@@ -64,8 +73,7 @@ class Sizing:
             self._decide(load, now_s)
 
     def _decide(self, load: Load, now_s: float) -> None:
-        ordered = sorted(self._steps)
-        p95_s = ordered[int(0.95 * (len(ordered) - 1))]
+        p95_s = self._p95_s()
         self._usual_s += (USUAL_SMOOTHING if self._usual_s else 1.0) * (p95_s - self._usual_s)
         reading = Reading(
             size=self.size,

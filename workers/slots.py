@@ -63,7 +63,8 @@ class Slots(threading.Thread):
     """Runs an engine. It is loaded, used and closed on this thread: some devices care which one that is.
 
     Args:
-        open_engine: loads the engine; what it raises, ``wait_loaded`` raises.
+        open_engine: loads the engine, on its device or (given False) on the processor; what it raises at first,
+            ``wait_loaded`` raises.
         report: called on this thread after each step in which a ticket ended or the load was measured.
         new_batch: makes the id of a batch: the tickets that entered at one boundary.
         limits: when memory is reclaimed.
@@ -71,7 +72,7 @@ class Slots(threading.Thread):
 
     def __init__(
         self,
-        open_engine: Callable[[], Engine],
+        open_engine: Callable[[bool], Engine],
         report: Callable[[Report], None],
         clock: Clock,
         new_batch: Callable[[datetime], str],
@@ -100,6 +101,8 @@ class Slots(threading.Thread):
         self._failed_batches = 0
         self._in_time: deque[bool] = deque(maxlen=LATEST)
         self._most = 1_000_000
+        self._on_device = self._wants_device = True
+        self._asked_to_reclaim = False
 
     def wait_loaded(self, wait_s: float) -> bool:
         """Whether the engine can serve by then; raises what it raised if it never can."""
@@ -113,6 +116,16 @@ class Slots(threading.Thread):
         with self._changed:
             self._arrived.extend(seats)
             self._changed.notify()
+
+    def use_device(self, wanted: bool) -> None:
+        """Computes on the device, or on the processor instead, from the next boundary on. From any thread."""
+        with self._changed:
+            self._wants_device = wanted
+            self._changed.notify()
+
+    def reclaim(self) -> None:
+        """Takes the next step of the ladder at the next boundary. From any thread."""
+        self._asked_to_reclaim = True
 
     def allow(self, most: int) -> None:
         """So many slots may be in use from now on. From any thread."""
@@ -140,7 +153,7 @@ class Slots(threading.Thread):
     def run(self) -> None:
         """The thread's work."""
         try:
-            engine = self._open_engine()
+            engine = self._open_engine(True)
         except Exception as refusal:  # noqa: BLE001 - raised again where somebody waits for the engine
             self._refusal = refusal
             self._loaded.set()
@@ -152,7 +165,7 @@ class Slots(threading.Thread):
             while self._boundary(engine):
                 if engine.running:
                     self._step(engine)
-                if self._reclaim(engine) is Reclaim.RELOAD:
+                if self._reclaim(engine) is Reclaim.RELOAD or self._on_device != self._wants_device:
                     engine = self._reloaded(engine)
         except DeviceLost as lost:
             logger.critical("the device is lost to this process: %s", lost)
@@ -163,7 +176,14 @@ class Slots(threading.Thread):
     def _boundary(self, engine: Engine) -> bool:
         """Forgets, lets in, and waits while there is nothing to do. False once it is time to stop."""
         with self._changed:
-            while not (self._arrived or self._dropped or self._stopping or engine.running or self._seating.waiting):
+            while not (
+                self._arrived
+                or self._dropped
+                or self._stopping
+                or engine.running
+                or self._seating.waiting
+                or self._on_device != self._wants_device
+            ):
                 self._changed.wait()
             arrived, self._arrived = self._arrived, []
             dropped, self._dropped = self._dropped, set()
@@ -233,12 +253,12 @@ class Slots(threading.Thread):
             timeouts=self._in_time.count(False) / max(1, len(self._in_time)),
             requests=len(self._in_time),
         )
-        why = trouble(signs, self._limits)
+        why = "the device's memory is nearly full" if self._asked_to_reclaim else trouble(signs, self._limits)
         step = self._ladder.next(why, self._clock.monotonic_s()) if why else None
         if step is None:
             return None
         freed = engine.reclaim(step)
-        self._failed_batches = 0
+        self._failed_batches, self._asked_to_reclaim = 0, False
         self._in_time.clear()
         self._fragmentation = engine.load().fragmentation
         if step is Reclaim.HALVE:
@@ -247,13 +267,14 @@ class Slots(threading.Thread):
         return step
 
     def _reloaded(self, engine: Engine) -> Engine:
-        """The same engine, made anew; whoever was inside begins again, and it costs no attempt."""
+        """The engine made anew, where it is wanted; whoever was inside begins again, and it costs no attempt."""
         engine.drop(list(self._inside))
         self._seating.arrive([sitting.seat for sitting in self._inside.values()])
         self._inside.clear()
         engine.close()
+        self._on_device = self._wants_device
         try:
-            return self._open_engine()
+            return self._open_engine(self._on_device)
         except TicketmillError as refused:
             raise DeviceLost(f"the model could not be loaded anew: {refused}") from None
 

@@ -72,6 +72,10 @@ class Upstreams:
         news, self._news = self._news, []
         return news
 
+    def tell(self, news: News) -> None:
+        """Has the ledger told of another breaker too."""
+        self._news.append(news)
+
     def held(self, model: str, ticket_id: str, tries: int, now: datetime, chance: float) -> Held | None:
         """Whether this ticket must wait, and until when. The one that holds the probe must not.
 

@@ -6,8 +6,13 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from producer.adapters.outbox import SqlOutbox
+from schemas.breaker import Breaker, Mode
+from schemas.breakers import read_breakers
+from schemas.ledger import reading
+from schemas.tables import answers
 from tests.contract.tickets import rows_of
 from tests.faults.rig import Rig, StartProcess
 from tests.ground.brokers import Broker
@@ -79,3 +84,29 @@ def test_a_worker_that_lost_its_device_starts_again_and_its_tickets_return(rig: 
     assert worker.output().count(" ready.") == 2
     attempts = [rows_of(rig.engine, "attempts", stub.id) for stub in waiting]
     assert all(each[-1]["outcome"] == "answered" for each in attempts)
+
+
+@pytest.mark.parametrize("broker", ["redis"], indirect=True)
+def test_a_full_device_is_left_for_the_processor_and_taken_up_again(rig: Rig, tmp_path: Path) -> None:
+    def answered_by(device: str) -> bool:
+        rig.send(4)
+        with reading(rig.engine) as connection:
+            latest = connection.scalars(sa.select(answers.c.document).order_by(answers.c.at.desc()).limit(1)).all()
+        return any(f'"model":"{device}"' in document for document in latest)
+
+    def breaker() -> Breaker | None:
+        with reading(rig.engine) as connection:
+            return next((each for name, each in read_breakers(connection).items() if name.startswith("gpu:")), None)
+
+    (tmp_path / "gpu").write_text("0.95 0.5")
+    file = rig.config(circuit_breaker={"gpu": {"memory_threshold": 90, "duration": "3s"}})
+    rig.worker(app="tests.faults.fed_gpu_app", config=file)
+    wait_until(lambda: answered_by("cuda"))
+    wait_until(lambda: answered_by("cpu"))
+    opened = breaker()
+    assert opened is not None
+    assert opened.reason.startswith("memory 95%")
+    assert (tmp_path / "reclaimed").read_text().startswith("idle prefixes dropped")
+    (tmp_path / "gpu").write_text("0.5 0.99")
+    wait_until(lambda: answered_by("cuda"))
+    wait_until(lambda: answered_by("cuda") and (known := breaker()) is not None and known.mode is Mode.CLOSED)

@@ -41,7 +41,7 @@ UNTRIED = "untried"
 """The outcome of an attempt that did not come to one: an upstream was left alone, or the ticket only probed it."""
 
 
-def open_sql_ledger(url: str, *, results: bool, upstreams: bool = False, cached_s: float = 0.0) -> SqlLedger:
+def open_sql_ledger(url: str, *, results: bool, breakers: bool = False, cached_s: float = 0.0) -> SqlLedger:
     """The ledger behind a URL, once it is known to be there and of our version. Arguments as for ``SqlLedger``.
 
     Raises:
@@ -51,7 +51,7 @@ def open_sql_ledger(url: str, *, results: bool, upstreams: bool = False, cached_
     """
     engine = open_ledger(url)
     check_migrated(engine)
-    return SqlLedger(engine, results=results, upstreams=upstreams, cached_s=cached_s)
+    return SqlLedger(engine, results=results, breakers=breakers, cached_s=cached_s)
 
 
 def batch_id(now: datetime) -> str:
@@ -64,16 +64,14 @@ class SqlLedger:
 
     Args:
         results: somebody stores results, so that other task ids of settled tickets are wanted.
-        upstreams: the worker asks upstreams, and wants to know of their breakers.
+        breakers: the worker wants to know of them with each commit.
         cached_s: how old an answer may be that is given again, in seconds.
     """
 
-    def __init__(
-        self, engine: Engine, *, results: bool = False, upstreams: bool = False, cached_s: float = 0.0
-    ) -> None:
+    def __init__(self, engine: Engine, *, results: bool = False, breakers: bool = False, cached_s: float = 0.0) -> None:
         self._engine = engine
         self._results = results
-        self._upstreams = upstreams
+        self._breakers = breakers
         self._given_before = GivenBefore(timedelta(seconds=cached_s))
 
     def commit(
@@ -96,7 +94,7 @@ class SqlLedger:
             final = [*settled, *cancelled]
             others = _aliases(connection, final) if self._results and final else {}
             turned = [change_breaker(connection, each.name, now, each.change) for each in news]
-            breakers: Mapping[str, Breaker] = read_breakers(connection) if self._upstreams else {}
+            breakers: Mapping[str, Breaker] = read_breakers(connection) if self._breakers else {}
         return Committed(
             settled=settled,
             started=started,

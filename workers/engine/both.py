@@ -85,6 +85,8 @@ class BothEngines:
             useful_slot_steps=here.useful_slot_steps + there.useful_slot_steps,
             kv_tokens=here.kv_tokens,
             fragmentation=here.fragmentation,
+            device=here.device,
+            utilization=here.utilization,
         )
 
     def reclaim(self, step: Reclaim) -> int:

@@ -107,6 +107,8 @@ class LocalEngine:
             useful_slot_steps=sum(each.useful_slot_steps for each in counters),
             kv_tokens=min(batch.kv_tokens for batch in self._batches.values()),
             fragmentation=self._fragmentation(),
+            device=self._device.type,
+            utilization=self._utilization(),
         )
 
     def reclaim(self, step: Reclaim) -> int:
@@ -134,6 +136,14 @@ class LocalEngine:
         found = torch.cuda.memory_stats(self._device)
         reserved = found.get("reserved_bytes.all.current", 0)
         return found.get("inactive_split_bytes.all.current", 0) / reserved if reserved else 0.0
+
+    def _utilization(self) -> float:
+        if self._device.type != "cuda":
+            return 0.0
+        try:
+            return torch.cuda.utilization(self._device) / 100
+        except (ModuleNotFoundError, RuntimeError):  # the driver's library is not here, or will not say
+            return 0.0
 
     def close(self) -> None:
         """See `workers.ports.Engine`. The engine is of no use afterwards."""
