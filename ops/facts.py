@@ -83,6 +83,7 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
     priority: str
     at: datetime | None
     reason: str
+    ticket: Ticket
 
 
 class Stray(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,11 +170,31 @@ def answered(
         )
 
 
-def dead_tickets(ledger: Engine) -> Iterator[Lost]:
+class Which(msgspec.Struct, frozen=True, kw_only=True):
+    """Dead tickets that are meant; empty means any.
+
+    Attributes:
+        reason: a part of it.
+        since: given up since then.
+    """
+
+    tenant: str = ""
+    job: str = ""
+    reason: str = ""
+    since: datetime | None = None
+
+
+def dead_tickets(ledger: Engine, which: Which) -> Iterator[Lost]:
     """Tickets that were given up, in the order they were received."""
-    columns = (tickets.c.id, tickets.c.tenant, tickets.c.external_id, tickets.c.job)
-    query = sa.select(*columns, tickets.c.priority, tickets.c.settled_at, tickets.c.reason)
-    for row in _paged(ledger, query.where(tickets.c.state == State.DEAD.value), tickets.c.id):
+    query = sa.select(*(tickets.c[name] for name in ("id", "tenant", "external_id", "job", "priority", "settled_at")))
+    query = query.add_columns(tickets.c.reason, tickets.c.document).where(tickets.c.state == State.DEAD.value)
+    for column, wanted in ((tickets.c.tenant, which.tenant), (tickets.c.job, which.job)):
+        query = query.where(column == wanted) if wanted else query
+    if which.reason:
+        query = query.where(tickets.c.reason.contains(which.reason, autoescape=True))
+    if which.since is not None:
+        query = query.where(tickets.c.settled_at >= which.since)
+    for row in _paged(ledger, query, tickets.c.id):
         yield Lost(
             id=row.id,
             tenant=row.tenant,
@@ -182,6 +203,7 @@ def dead_tickets(ledger: Engine) -> Iterator[Lost]:
             priority=Priority.of_rank(row.priority).value,
             at=row.settled_at,
             reason=row.reason,
+            ticket=msgspec.json.decode(row.document, type=Ticket),
         )
 
 

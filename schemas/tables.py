@@ -60,6 +60,7 @@ tickets = sa.Table(
     sa.Column(
         "upstream", sa.String(64), nullable=False, server_default="", doc="whose recovery a parked one waits for"
     ),
+    sa.Column("spent", sa.Integer, nullable=False, server_default="0", doc="starts before a person queued it again"),
     sa.UniqueConstraint("tenant", "source", "external_id", "revision", name="uq_tickets_idempotency"),
 )
 sa.Index(

@@ -43,13 +43,24 @@ def _safe(one: str) -> str:
 
 def print_json(facts: Any) -> None:
     """One JSON document on stdout. Characters that would steer a terminal are escaped."""
-    text = msgspec.json.format(msgspec.json.encode(facts), indent=2).decode()
+    text = msgspec.json.format(msgspec.json.encode(facts, enc_hook=_number), indent=2).decode()
     print("".join(f"\\u{ord(one):04x}" if _steers(one) else one for one in text))
 
 
 def json_line(facts: Any) -> str:
     """The same on one line, for JSON Lines."""
-    return "".join(f"\\u{ord(one):04x}" if _steers(one) else one for one in msgspec.json.encode(facts).decode())
+    return "".join(
+        f"\\u{ord(one):04x}" if _steers(one) else one for one in msgspec.json.encode(facts, enc_hook=_number).decode()
+    )
+
+
+def _number(quantity: object) -> float | int:
+    """What a quantity with a unit is to others."""
+    if isinstance(quantity, float):
+        return float(quantity)
+    if isinstance(quantity, int):
+        return int(quantity)
+    raise TypeError(f"cannot print {type(quantity).__name__}")
 
 
 def _steers(one: str) -> bool:

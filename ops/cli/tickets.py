@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +17,7 @@ from schemas.cells import inert_cell
 from schemas.errors import Refused
 
 if TYPE_CHECKING:
-    from ops.facts import Answered, Lost, Story, Stray
+    from ops.facts import Answered, Story
 
 PANEL = "Tickets"
 
@@ -32,7 +32,7 @@ class Format(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Adds these commands to the command line."""
-    for command in (show, answers, dead):
+    for command in (show, answers):
         app.command(rich_help_panel=PANEL)(command)
 
 
@@ -50,10 +50,10 @@ def show(
     if json:
         print_json(found)
     else:
-        _tell(found)
+        tell_story(found)
 
 
-def _tell(found: Story) -> None:
+def tell_story(found: Story) -> None:
     ticket = found.ticket
     rows = [(name, getattr(ticket, name)) for name in ticket.__struct_fields__ if name not in ("body", "metadata")]
     rows = [("state", found.state), ("reason", found.reason), *rows, *ticket.metadata.items()]
@@ -62,7 +62,10 @@ def _tell(found: Story) -> None:
     print_table(
         "History",
         ("at", "before", "after", "delivery", "worker", "reason"),
-        [(_clock(each.at), each.before, each.after, each.delivery, each.worker, each.reason) for each in found.history],
+        [
+            (clock_of(each.at), each.before, each.after, each.delivery, each.worker, each.reason)
+            for each in found.history
+        ],
     )
     if found.attempts:
         print_table(
@@ -86,7 +89,7 @@ def _tell(found: Story) -> None:
         print_text(safe_text(found.answer.text))
 
 
-def _clock(at: datetime) -> str:
+def clock_of(at: datetime) -> str:
     return at.astimezone().strftime("%H:%M:%S.%f")[:-3]
 
 
@@ -101,12 +104,12 @@ def answers(
     from ops.facts import answered
     from ops.opened import opened_ledger
 
-    moment = None if since is None else _moment(since)
+    moment = None if since is None else moment_of(since)
     with opened_ledger(config) as (_, ledger):
         _PRINTERS[format](answered(ledger, job=job, since=moment, external_id=external_id))
 
 
-def _moment(text: str) -> datetime:
+def moment_of(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -147,53 +150,3 @@ def _answer_line(each: Answered) -> str:
 
 
 _PRINTERS = {Format.TABLE: _print_answers_table, Format.JSONL: _print_jsonl, Format.CSV: _print_csv}
-
-
-def dead(
-    stray: Annotated[str | None, typer.Argument(help="Id of a stray message, to see its bytes.")] = None,
-    config: Config = None,
-    json: Json = False,
-) -> None:
-    """List the tickets that were given up and the messages that were no ticket, with the reasons."""
-    from ops.facts import dead_tickets, stray_messages
-    from ops.facts import stray as stray_message
-    from ops.opened import opened_ledger
-
-    with opened_ledger(config) as (_, ledger):
-        if stray is not None:
-            found = stray_message(ledger, stray)
-            (print_json if json else _show_stray)(found)
-        elif json:
-            print_json({"tickets": list(dead_tickets(ledger)), "strays": list(stray_messages(ledger))})
-        else:
-            _list_dead(dead_tickets(ledger), stray_messages(ledger))
-
-
-def _list_dead(tickets: Iterable[Lost], strays: Iterable[Stray]) -> None:
-    print_table(
-        "Dead tickets",
-        ("ticket", "external id", "job", "priority", "reason"),
-        ((each.id, each.external_id, each.job, each.priority, each.reason) for each in tickets),
-    )
-    print_table(
-        "\nStray messages (ticketmill dead ID shows one)",
-        ("id", "at", "queue", "reason"),
-        ((each.id, _clock(each.at), each.queue, each.reason) for each in strays),
-    )
-
-
-def _show_stray(found: Stray) -> None:
-    print_table(
-        f"Stray message {found.id}", ("", ""), [("at", found.at), ("queue", found.queue), ("reason", found.reason)]
-    )
-    for name, raw in (("Headers", found.headers), ("Body", found.body)):
-        print_text(f"\n{name} ({len(raw):,} bytes)")
-        for line in _hex_lines(raw):
-            print_text(line)
-
-
-def _hex_lines(raw: bytes) -> Iterator[str]:
-    for start in range(0, len(raw), 16):
-        piece = raw[start : start + 16]
-        seen = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in piece)
-        yield f"{start:08x}  {piece.hex(' '):<47}  {seen}"

@@ -45,7 +45,13 @@ def test_what_a_customer_wrote_steers_no_terminal(ticketmill: Command, desk: Des
     ticket = desk.answered(HOSTILE, body=HOSTILE, subject=HOSTILE, metadata={HOSTILE: HOSTILE})
     desk.dead(HOSTILE)
     desk.stray(HOSTILE.encode(), HOSTILE)
-    for arguments in (("show", ticket), ("answers",), ("dead",), ("answers", "--format", "jsonl"), ("dead", "--json")):
+    for arguments in (
+        ("show", ticket),
+        ("answers",),
+        ("dead",),
+        ("answers", "--format", "jsonl"),
+        ("dead", "list", "--json"),
+    ):
         said = ticketmill(*arguments, LEDGER_URL=desk.url)
         assert said.code == 0
         assert not set(STEERING) & set(said.out)
@@ -111,13 +117,13 @@ def test_long_lists_are_read_to_their_end(ticketmill: Command, sqlite_ledger: ob
 def test_dead_lists_tickets_and_strays_with_reasons(ticketmill: Command, desk: Desk) -> None:
     ticket = desk.dead("the model refused it", external_id="d")
     desk.stray(b"\x00\xffnot a ticket", "no JSON")
-    facts = ticketmill("dead", "--json", LEDGER_URL=desk.url).facts
+    facts = ticketmill("dead", "list", "--json", LEDGER_URL=desk.url).facts
     assert [(each["id"], each["reason"]) for each in facts["tickets"]] == [(ticket, "the model refused it")]
     (stray,) = facts["strays"]
     assert (stray["reason"], stray["queue"]) == ("no JSON", "ticketmill.low")
-    shown = ticketmill("dead", stray["id"], "--json", LEDGER_URL=desk.url).facts
+    shown = ticketmill("dead", "show", stray["id"], "--json", LEDGER_URL=desk.url).facts
     assert base64.b64decode(shown["body"]) == b"\x00\xffnot a ticket"
-    assert "00 ff 6e 6f 74" in ticketmill("dead", stray["id"], LEDGER_URL=desk.url).out
+    assert "00 ff 6e 6f 74" in ticketmill("dead", "show", stray["id"], LEDGER_URL=desk.url).out
     assert "the model refused it" in ticketmill("dead", LEDGER_URL=desk.url).out
 
 

@@ -31,7 +31,11 @@ TOO_LATE = "its deadline passed before a worker could begin"
 _ticket_decoder = msgspec.json.Decoder(Ticket)
 _IDS = sa.bindparam("ids", expanding=True)
 _DOCUMENTS = sa.select(tickets.c.id, tickets.c.document).where(tickets.c.id.in_(_IDS))
-_ATTEMPTS = sa.select(attempts.c.ticket_id, attempts.c.outcome).where(attempts.c.ticket_id.in_(_IDS))
+_ATTEMPTS = (
+    sa.select(attempts.c.ticket_id, attempts.c.outcome)
+    .join(tickets, tickets.c.id == attempts.c.ticket_id)
+    .where(attempts.c.ticket_id.in_(_IDS), attempts.c.start > tickets.c.spent)
+)
 _insert_attempts = inserting(attempts, *(column.name for column in attempts.c if column.name != "id"))
 _insert_answers = inserting(answers, "ticket_id", "at", "document", "asked")
 _ALIASES = sa.select(aliases.c.ticket_id, aliases.c.task_id).where(aliases.c.ticket_id.in_(_IDS))
@@ -145,7 +149,7 @@ def _start(
     moves = [Move(row, State.CANCELLED, reason=REVOKED, worker=worker) for _, row in valid if row.id in cancelled]
     valid = [(each, row) for each, row in valid if row.id not in cancelled]
     known = _attempts_of(connection, [row.id for _, row in valid if row.starts])
-    lost = {row.id: row.starts - len(known.get(row.id, ())) for _, row in valid}
+    lost = {row.id: row.starts - row.spent - len(known.get(row.id, ())) for _, row in valid}
     ours = [row for each, row in valid if lost[row.id] <= each.lost]
     texts = dict(connection.execute(_DOCUMENTS, {"ids": [row.id for row in ours]}).all()) if ours else {}
     started: dict[str, Started] = {}
@@ -162,14 +166,14 @@ def _start(
             continue
         reason = "its worker is gone" if row.state is State.RUNNING else ""
         moves.append(Move(row, State.RUNNING, reason=reason, worker=worker, changes={"starts": start}))
-        tries = start - sum(ended in (State.QUEUED.value, UNTRIED) for ended in known.get(row.id, ()))
+        tries = start - row.spent - sum(ended in (State.QUEUED.value, UNTRIED) for ended in known.get(row.id, ()))
         started[row.id] = Started(ticket=ticket, start=start, tries=tries, lost=lost[row.id])
     move(connection, moves, now)
     return started, {row.id: lost[row.id] for each, row in valid if lost[row.id] > each.lost}, cancelled
 
 
 def _attempts_of(connection: Connection, ticket_ids: Sequence[str]) -> dict[str, list[str]]:
-    """The outcomes of what began before and has ended in a way that is known."""
+    """The outcomes of what began since it was queued by a person, and has ended in a way that is known."""
     found: dict[str, list[str]] = {}
     if ticket_ids:
         for ticket_id, outcome in connection.execute(_ATTEMPTS, {"ids": list(ticket_ids)}):
