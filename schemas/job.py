@@ -17,6 +17,14 @@ class OverContext(StrEnum):
     REFUSE = "refuse"
 
 
+class Late(StrEnum):
+    """What becomes of a ticket whose deadline has passed when its turn comes: no device works for an answer that
+    nobody waits for any more. A ticket that a person queues again is answered all the same."""
+
+    DEAD = "dead"
+    ANSWER = "answer"
+
+
 class Example(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A ticket and the answer it should get, shown to the model before the real one; small models need some."""
 
@@ -35,6 +43,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             filled in as data: braces and chat-template tokens inside a ticket stay text.
         answer_schema: JSON Schema the answer must satisfy; None for free text.
         max_new_tokens: the longest answer, in tokens.
+        late: what becomes of a ticket whose deadline has passed: ``dead``, with that reason, or ``answer``: answered
+            all the same, once nothing more urgent than low waits.
         over_context: whether a prompt over the context is cut (and the answer marked) or the ticket refused.
         model: name under ``models`` in the settings.
     """
@@ -44,5 +54,6 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     template: str = "{subject}\n\n{body}"
     answer_schema: dict[str, Any] | None = None
     max_new_tokens: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 160
+    late: Late = Late.DEAD
     over_context: OverContext = OverContext.CUT
     model: Name = "default"

@@ -34,7 +34,7 @@ MOVES: dict[State, frozenset[State]] = {
     _S.RECEIVED: frozenset({_S.REJECTED, _S.IN_REVIEW, _S.QUEUED, _S.CANCELLED}),
     _S.REJECTED: frozenset({_S.QUEUED, _S.IN_REVIEW}),
     _S.IN_REVIEW: frozenset({_S.QUEUED, _S.REJECTED, _S.CANCELLED}),
-    _S.QUEUED: frozenset({_S.RUNNING, _S.DEAD, _S.CANCELLED, _S.IN_REVIEW, _S.REJECTED}),
+    _S.QUEUED: frozenset({_S.QUEUED, _S.RUNNING, _S.DEAD, _S.CANCELLED, _S.IN_REVIEW, _S.REJECTED}),
     _S.RUNNING: frozenset({_S.ANSWERED, _S.WAITING, _S.PARKED, _S.DEAD, _S.QUEUED, _S.RUNNING}),
     _S.WAITING: frozenset({_S.QUEUED, _S.CANCELLED}),
     _S.PARKED: frozenset({_S.QUEUED, _S.CANCELLED}),
@@ -45,7 +45,8 @@ MOVES: dict[State, frozenset[State]] = {
 """What may follow what.
 
 ``running → running`` is a takeover: the message was delivered again because its worker is gone.
-``queued → dead`` is a ticket that no worker could even start (its prompt names a job that is gone).
+``queued → dead`` is a ticket that no worker could even start (its job is gone), or that came too late.
+``queued → queued`` is one that came too late and is answered all the same, at low priority.
 A person may accept what was ``rejected``; ``queued → in_review | rejected`` and ``rejected → in_review`` are a
 reviewer's undo.
 """

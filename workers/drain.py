@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from math import inf
 
+from schemas.job import Late
 from schemas.outcome import Again, Dead, Outcome, Returned
 from schemas.queues import INLET
 from workers.device import Device
@@ -190,13 +191,17 @@ class Drain:
             elif hold := self.holds.take(delivery.stub, delivery, now_s):
                 fresh.append(hold)
         if fresh:
-            revoked = self._parts.revoked
-            self._settler.begin([Start(delivery=hold.deliveries[0], revoked=revoked(hold.stub.id)) for hold in fresh])
+            self._settler.begin([self._start(hold) for hold in fresh])
             self._monitor.reserved([hold.stub for hold in fresh])
         self._fresh_left -= len(deliveries)
         if len(deliveries) < want:
             self._waiting = True
             transport.wait(self._rung)
+
+    def _start(self, hold: Hold) -> Start:
+        job = self._parts.job(hold.stub.job)
+        revoked = self._parts.revoked(hold.stub.id)
+        return Start(delivery=hold.deliveries[0], revoked=revoked, late=job.late if job else Late.DEAD)
 
     def _begin_suspects(self) -> None:
         """Tickets that were lost with a worker run apart from all others, and one batch of others between them."""

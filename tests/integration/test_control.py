@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from producer.adapters.outbox import SqlOutbox
 from schemas.queues import QUEUES, TASK
 from schemas.ticket import Priority
 from tests.contract.tickets import NOON, row
@@ -16,6 +17,7 @@ from tests.ground.brokers import Broker
 from tests.ground.ledgers import TestLedger
 from tests.ground.process import Process
 from tests.ground.waiting import wait_until
+from workers.adapters.clock import utc_now
 
 two_brokers = pytest.mark.parametrize("broker", ["redis", "rabbitmq"], indirect=True)
 
@@ -61,13 +63,21 @@ def test_inspect_and_control_tell_the_truth(rig: Rig) -> None:
 @two_brokers
 def test_what_is_revoked_or_too_late_never_begins(rig: Rig) -> None:
     rig.send(1, body="wait", priority=Priority.HIGH)
-    worker = ready(rig.worker("-n", "mill@here", worker_batch_policy="fixed", worker_batch_start=1))
+    file = rig.config(jobs={"patient": {"system": "Answer.", "late": "answer"}})
+    worker = ready(rig.worker("-n", "mill@here", worker_batch_policy="fixed", worker_batch_start=1, config=file))
     rig.until_seen(1)
     (late,) = rig.send(1, deadline=NOON)
+    (kept,) = rig.send(1, deadline=NOON, job="patient")
     (unwanted,) = rig.send(1)
     assert _only(rig.celery().control.revoke(unwanted.id, destination=["mill@here"], reply=True, timeout=5.0)[0])
     rig.let_go(1)
-    rig.until({"answered": 1, "cancelled": 2})
+    rig.until({"answered": 1, "cancelled": 1, "dead": 1, "queued": 1})
+    outbox = SqlOutbox(rig.engine)
+    wait_until(lambda: (stubs := outbox.unpublished(9, utc_now())) and [each.id for each in stubs] == [kept.id])
+    (again,) = outbox.unpublished(9, utc_now())
+    assert again.priority is Priority.LOW
+    rig.publish([again])
+    rig.until({"answered": 2, "cancelled": 1, "dead": 1})
     reasons = rig.reasons()
     assert reasons[unwanted.id] == "revoked by remote control before it began"
     assert reasons[late.id] == "its deadline passed before a worker could begin"

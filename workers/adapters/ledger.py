@@ -13,11 +13,12 @@ from sqlalchemy.engine import Connection, Engine
 from schemas.breaker import Breaker
 from schemas.breakers import change_breaker, read_breakers
 from schemas.bulk import inserting
+from schemas.job import Late
 from schemas.ledger import Locked, Move, check_migrated, lock, move, new_id, open_ledger, writing
 from schemas.outcome import Again, Answered, Dead, Outcome, Parked, Retry, Returned
 from schemas.states import State
 from schemas.tables import aliases, answers, attempts, strays, tickets, workers
-from schemas.ticket import Ticket
+from schemas.ticket import Priority, Ticket
 from workers.adapters.given_before import GivenBefore
 from workers.ports import Committed, Delivery, Settlement, Start, Started
 from workers.upstreams import PREFIX, News
@@ -151,6 +152,7 @@ def _start(
     known = _attempts_of(connection, [row.id for _, row in valid if row.starts])
     lost = {row.id: row.starts - row.spent - len(known.get(row.id, ())) for _, row in valid}
     ours = [row for each, row in valid if lost[row.id] <= each.lost]
+    rules = {row.id: each.late for each, row in valid}
     texts = dict(connection.execute(_DOCUMENTS, {"ids": [row.id for row in ours]}).all()) if ours else {}
     started: dict[str, Started] = {}
     for row in ours:
@@ -160,9 +162,10 @@ def _start(
         except msgspec.DecodeError as error:
             moves.append(Move(row, State.DEAD, reason=f"its document cannot be read: {error}", worker=worker))
             continue
-        if ticket.deadline is not None and ticket.deadline <= now and row.state is State.QUEUED:
-            cancelled[row.id] = TOO_LATE
-            moves.append(Move(row, State.CANCELLED, reason=TOO_LATE, worker=worker))
+        if ticket.deadline is not None and ticket.deadline <= now and (late := _late(row, rules[row.id])):
+            moves.append(Move(row, late, reason=TOO_LATE, worker=worker, changes=_last(row, now, late)))
+            if late is State.DEAD:
+                cancelled[row.id] = TOO_LATE
             continue
         reason = "its worker is gone" if row.state is State.RUNNING else ""
         moves.append(Move(row, State.RUNNING, reason=reason, worker=worker, changes={"starts": start}))
@@ -170,6 +173,22 @@ def _start(
         started[row.id] = Started(ticket=ticket, start=start, tries=tries, lost=lost[row.id])
     move(connection, moves, now)
     return started, {row.id: lost[row.id] for each, row in valid if lost[row.id] > each.lost}, cancelled
+
+
+def _late(row: Locked, rule: Late) -> State | None:
+    """Where a ticket goes whose deadline has passed; None if it begins all the same."""
+    if row.state is not State.QUEUED or row.spent:
+        return None
+    if rule is Late.DEAD:
+        return State.DEAD
+    return State.QUEUED if row.priority < Priority.LOW.rank else None
+
+
+def _last(row: Locked, now: datetime, late: State) -> Mapping[str, Any]:
+    """What makes a late ticket's message another one, on the queue of those that can wait."""
+    if late is State.DEAD:
+        return {}
+    return {"priority": Priority.LOW.rank, "delivery": row.delivery + 1, "due_at": now, "published_at": None}
 
 
 def _attempts_of(connection: Connection, ticket_ids: Sequence[str]) -> dict[str, list[str]]:
