@@ -25,6 +25,17 @@ class Late(StrEnum):
     ANSWER = "answer"
 
 
+class KVCache(StrEnum):
+    """How the keys and values of a ticket's own tokens are kept. A job's shared prefix is always kept in full."""
+
+    FULL = "full"
+    FP16 = "fp16"
+    INT8 = "int8"
+    INT4 = "int4"
+    INT3 = "int3"
+    SPARSE = "sparse"
+
+
 class Example(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A ticket and the answer it should get, shown to the model before the real one; small models need some."""
 
@@ -47,6 +58,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             all the same, once nothing more urgent than low waits.
         over_context: whether a prompt over the context is cut (and the answer marked) or the ticket refused.
         model: name under ``models`` in the settings.
+        kv_cache: how keys and values of a ticket's own tokens are kept: docs/kv-cache.md.
     """
 
     system: str
@@ -57,3 +69,4 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     late: Late = Late.DEAD
     over_context: OverContext = OverContext.CUT
     model: Name = "default"
+    kv_cache: KVCache = KVCache.FULL

@@ -119,6 +119,7 @@ def _measured(home: Path) -> tuple[list[Step], int]:
 
     from schemas.model import ModelSettings
     from workers.engine.cache.full import FullCache
+    from workers.engine.layout import Caches
     from workers.engine.models.loading import load_model
     from workers.engine.runner import Runner
     from workers.engine.scheduler import Scheduler
@@ -128,11 +129,11 @@ def _measured(home: Path) -> tuple[list[Step], int]:
     try:
         model = load_model(ModelSettings(device="cpu"), home)
         cache = FullCache(model.network.shape, 1024, model.dtype, model.device)
-        runner = Runner(model.network, cache, model.dtype, model.device)
+        runner = Runner(model.network, Caches(cache, cache), model.dtype, model.device)
         scheduler = Scheduler(1024, 256, ())
         list(_steps(runner, scheduler, 4, 32))  # to warm up
         steps = [step for rows, own in BATCHES for step in _steps(runner, scheduler, rows, own)]
-        return steps, cache.bytes_per_token
+        return steps, cache.bytes_for(1)
     finally:
         torch.set_num_threads(threads)
 

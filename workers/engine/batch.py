@@ -11,7 +11,7 @@ from schemas.errors import SettingRefused
 from schemas.job import Job
 from workers.engine.grammar import Constraint, Grammar, Vocabulary
 from workers.engine.models.loading import Model
-from workers.engine.prompts import JobPrompts, OverTheContext, Prompts
+from workers.engine.prompts import JobPrompts, OverTheContext, Prompt, Prompts
 from workers.engine.runner import Allowed, Runner
 from workers.engine.scheduler import BLOCK, Row, Scheduler
 from workers.ports import Completed, Failed, Work
@@ -30,9 +30,14 @@ class Counters(msgspec.Struct):
 
 
 class RunningBatch:
-    """Rows of one model. A row that ends gives its slot back in the same step."""
+    """Rows of one model. A row that ends gives its slot back in the same step.
 
-    def __init__(self, model: Model, runner: Runner, scheduler: Scheduler) -> None:
+    Args:
+        sharing: whether a job's prefix is computed once for all its rows; where not, each has it as its own.
+    """
+
+    def __init__(self, model: Model, runner: Runner, scheduler: Scheduler, *, sharing: bool = True) -> None:
+        self._sharing = sharing
         self._model, self._runner, self._scheduler = model, runner, scheduler
         self._prompts = Prompts(model.tokenizer, model.context)
         self._vocabulary = Vocabulary(model.tokenizer, model.network.vocabulary, sorted(model.stop_ids))
@@ -74,6 +79,8 @@ class RunningBatch:
         except SettingRefused as error:
             self._ended.append(Failed(ticket_id=ticket.id, error="engine", why=str(error)))
             return
+        if not self._sharing:
+            prompt = Prompt((), [*prompt.prefix, *prompt.tokens], prompt.cut)
         row = self._scheduler.add(prompt.prefix, prompt.tokens, work.job.max_new_tokens)
         constraint = job.grammar.begin() if job.grammar else None
         self._rows[row] = _Slot(ticket.id, constraint, prompt.cut)
@@ -93,7 +100,7 @@ class RunningBatch:
             for row, token in picked:
                 constraint = self._rows[row].constraint
                 if token is None:
-                    self._fail(row, "engine", "the model's numbers were no longer finite")
+                    self._fail(row, "engine", "the model's numbers were no longer finite", wipe=True)
                 elif constraint:
                     self._go_on(row, constraint.take(token))
                 else:
@@ -104,18 +111,19 @@ class RunningBatch:
     def drop(self, ticket_ids: frozenset[str]) -> None:
         """Forgets rows."""
         for row in [row for row, slot in self._rows.items() if slot.ticket_id in ticket_ids]:
-            self._runner.wipe(row.blocks)
-            self._remove(row)
+            self._remove(row, wipe=True)
         self._ended = [each for each in self._ended if each.ticket_id not in ticket_ids]
 
     def drop_idle(self) -> None:
         """Forgets prefixes that no row needs, and gives their memory back."""
-        self._runner.wipe(self._scheduler.drop_idle_prefixes())
+        self._runner.release_prefixes(self._scheduler.drop_idle_prefixes())
 
     def clear(self) -> None:
         """Forgets every row, and every prefix, whose keys and values may be half written."""
         self._rows, self._ended = {}, []
-        self._runner.wipe(self._scheduler.clear())
+        of_rows, of_prefixes = self._scheduler.clear()
+        self._runner.release(of_rows, wipe=True)
+        self._runner.release_prefixes(of_prefixes)
 
     def _allowed(self, picking: list[Any]) -> dict[Row, Allowed]:
         slots = ((row, self._rows[row].constraint) for row in picking)
@@ -157,12 +165,13 @@ class RunningBatch:
         self._remove(row)
         self._ended.append(Completed(ticket_id=slot.ticket_id, answer=answer))
 
-    def _fail(self, row: Row, error: str, why: str) -> None:
+    def _fail(self, row: Row, error: str, why: str, *, wipe: bool = False) -> None:
         self._ended.append(Failed(ticket_id=self._rows[row].ticket_id, error=error, why=why))
-        self._remove(row)
+        self._remove(row, wipe=wipe)
 
-    def _remove(self, row: Row) -> None:
+    def _remove(self, row: Row, *, wipe: bool = False) -> None:
         del self._rows[row]
+        self._runner.release(row.blocks, wipe=wipe)
         self._scheduler.remove(row)
 
 

@@ -9,23 +9,19 @@ from traceback import clear_frames
 
 import torch
 
-from schemas.job import Job
+from schemas.job import Job, KVCache
 from schemas.model import ModelSettings
 from workers.engine.batch import RunningBatch
-from workers.engine.cache.full import FullCache
+from workers.engine.cache.schemes import room_for
 from workers.engine.memory import Memory, give_back, host_memory, resident_bytes
 from workers.engine.models.loading import Model, load_model
 from workers.engine.runner import Runner
-from workers.engine.scheduler import BLOCK, Scheduler, blocks_for
 from workers.engine.threads import choose_threads
 from workers.policy.reclaim import Reclaim
 from workers.ports import Completed, DeviceLost, Failed, Load, Work
 
 _KV_SHARE = {"cpu": 0.25, "cuda": 0.8}
 """Part of the free memory that keys and values may take. A CPU's is shared with everything else on the machine."""
-
-_MOST_ROWS = 64
-"""Rows at full context that blocks are ever made for: more slots than any device is given."""
 
 _STEP_TOKENS = {"cpu": 256, "cuda": 2048}
 """Tokens a step may compute: where more of them make a step longer without making it more efficient."""
@@ -48,9 +44,11 @@ class LocalEngine:
         first = loaded.get("default") or next(iter(loaded.values()))
         choose_threads(models["default" if "default" in loaded else next(iter(loaded))].threads, first)
         self._name, self._device = first.name, first.device
-        self._batches = {name: running_batch(model, len(loaded)) for name, model in loaded.items()}
+        schemes = sorted({job.kv_cache for job in jobs.values()} | {KVCache.FULL})
+        pairs = [(name, scheme) for name in loaded for scheme in schemes]
+        self._batches = {pair: running_batch(loaded[pair[0]], len(pairs), pair[1]) for pair in pairs}
         for name, job in jobs.items():
-            self._batches[job.model].prepare(name, job)
+            self._batches[job.model, job.kv_cache].prepare(name, job)
 
     @property
     def model(self) -> str:
@@ -64,7 +62,7 @@ class LocalEngine:
 
     def add(self, work: Work) -> None:
         """See `workers.ports.Engine`."""
-        self._batches[work.job.model].add(work)
+        self._batches[work.job.model, work.job.kv_cache].add(work)
 
     def step(self) -> list[Completed | Failed]:
         """See `workers.ports.Engine`.
@@ -160,15 +158,13 @@ class LocalEngine:
         return Memory(total - free - idle, total)  # what the allocator keeps for us in reserve is not in use
 
 
-def running_batch(model: Model, models: int) -> RunningBatch:
-    """A batch with as many KV blocks as its share of the memory allows."""
+def running_batch(model: Model, batches: int, scheme: KVCache = KVCache.FULL, *, sharing: bool = True) -> RunningBatch:
+    """A batch whose KV cache takes its share of the memory, as one of so many; see `RunningBatch` for ``sharing``."""
     kind = model.device.type
     free = torch.cuda.mem_get_info(model.device)[0] if kind == "cuda" else host_memory().free_bytes
-    shape = model.network.shape
-    block_bytes = shape.layers * 2 * shape.kv_heads * shape.head_size * model.dtype.itemsize * BLOCK
-    affordable = int(free * _KV_SHARE[kind]) // models // block_bytes
-    blocks = max(1, min(affordable, _MOST_ROWS * blocks_for(model.context)))
-    # A row and its prefix end in a block each that is not full, so two blocks less is the longest row there can be.
-    fitting = model._replace(context=min(model.context, (blocks - 2) * BLOCK))
-    runner = Runner(model.network, FullCache(shape, blocks, model.dtype, model.device), model.dtype, model.device)
-    return RunningBatch(fitting, runner, Scheduler(blocks, _STEP_TOKENS[kind], model.stop_ids))
+    steps = _STEP_TOKENS[kind]
+    budget = int(free * _KV_SHARE[kind]) // batches
+    room = room_for(scheme, model.network.shape, budget, model.context, steps, model.dtype, model.device)
+    fitting = model._replace(context=room.longest)
+    runner = Runner(model.network, room.caches, model.dtype, model.device)
+    return RunningBatch(fitting, runner, room.scheduler(steps, model.stop_ids), sharing=sharing)

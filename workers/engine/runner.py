@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from workers.engine.cache import Cache
-from workers.engine.layout import Layout
+from workers.engine.layout import Caches, Layout
 from workers.engine.networks import Network
 from workers.engine.scheduler import Chunk, Row
 
@@ -20,25 +19,32 @@ Allowed = NDArray[np.bool_]
 class Runner:
     """Computes steps on one device."""
 
-    def __init__(self, network: Network, cache: Cache, dtype: torch.dtype, device: torch.device) -> None:
-        self._network, self._cache = network, cache
+    def __init__(self, network: Network, caches: Caches, dtype: torch.dtype, device: torch.device) -> None:
+        self._network, self._caches = network, caches
         self._dtype, self._device = dtype, device
 
     @torch.inference_mode()
-    def wipe(self, blocks: Sequence[int]) -> None:
-        """Zeroes the blocks of rows that leave in an unknown state: numbers that are not finite would spread."""
-        if blocks:
-            self._cache.wipe(torch.tensor(blocks, device=self._device))
+    def release(self, blocks: Sequence[int], *, wipe: bool = False) -> None:
+        """A row leaves; see `Cache`."""
+        self._caches.rows.release(blocks, wipe=wipe)
+
+    @torch.inference_mode()
+    def release_prefixes(self, blocks: Sequence[int]) -> None:
+        """Prefixes leave: their blocks are wiped."""
+        self._caches.prefixes.release(blocks, wipe=True)
 
     @torch.inference_mode()
     def run(self, chunks: Sequence[Chunk], allowed: Mapping[Row, Allowed]) -> list[tuple[Row, int | None]]:
         """Computes the chunks and picks the likeliest next token of every row that is complete.
 
         A row in ``allowed`` picks among its allowed tokens only. None in place of a token: the row's numbers are no
-        longer finite; its blocks have been wiped, so that it can be removed without harm to others.
+        longer finite; it must leave, and its blocks be wiped.
         """
-        layout = Layout(chunks, self._cache, self._dtype, self._device)
+        layout = Layout(chunks, self._caches, self._dtype, self._device)
         logits = self._network(layout.tokens, layout.positions, layout.wanted, layout.attend)
+        for chunk in chunks:
+            if isinstance(chunk.of, Row):
+                self._caches.rows.settle(chunk.of.blocks, chunk.of.stored + chunk.count - chunk.drops)
         rows = [chunk.of for chunk in layout.picking if isinstance(chunk.of, Row)]
         for index, row in enumerate(rows):
             if row in allowed:
@@ -47,9 +53,5 @@ class Runner:
         if not rows:
             return []
         best, tokens = logits.max(dim=-1)  # a NaN anywhere makes the largest a NaN
-        picked: list[tuple[Row, int | None]] = []
-        for row, token, sound in zip(rows, tokens.tolist(), best.isfinite().tolist(), strict=True):
-            if not sound:
-                self.wipe(row.blocks)
-            picked.append((row, token if sound else None))
-        return picked
+        sound = best.isfinite().tolist()
+        return [(row, token if fine else None) for row, token, fine in zip(rows, tokens.tolist(), sound, strict=True)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 
 from schemas.answer import Finish
 
@@ -20,6 +21,11 @@ BLOCK = 32
 def blocks_for(tokens: int) -> int:
     """Blocks that so many tokens take."""
     return -(-tokens // BLOCK)
+
+
+def kept(tokens: int, share: float, least: int) -> int:
+    """How many of a prompt's tokens are kept."""
+    return min(tokens, max(least, ceil(tokens * share)))
 
 
 class FreeBlocks:
@@ -57,6 +63,11 @@ class Prefix:
         """Tokens not computed yet."""
         return len(self.tokens) - self.computed
 
+    @property
+    def stored(self) -> int:
+        """Tokens that lie in its blocks."""
+        return self.computed
+
 
 @dataclass(eq=False, slots=True)
 class Row:
@@ -67,6 +78,7 @@ class Row:
         prompt: how many of them are the prompt's.
         most_new: the longest answer.
         reused: tokens of the prefix that were computed before it came.
+        droppable: tokens of its prompt to be dropped as soon as that is computed; ``dropped``: those that were.
     """
 
     prefix: Prefix
@@ -76,11 +88,18 @@ class Row:
     blocks: list[int] = field(default_factory=list[int])
     computed: int = 0
     reused: int = 0
+    droppable: int = 0
+    dropped: int = 0
 
     @property
     def pending(self) -> int:
         """Tokens not computed yet."""
         return len(self.tokens) - self.computed
+
+    @property
+    def stored(self) -> int:
+        """Tokens that lie in its blocks."""
+        return self.computed - self.dropped
 
     @property
     def answer(self) -> list[int]:
@@ -100,6 +119,13 @@ class Chunk:
         """Whether a next token follows from it: it is a row's, and all that the row has."""
         return isinstance(self.of, Row) and self.count == self.of.pending
 
+    @property
+    def drops(self) -> int:
+        """Tokens that its row drops after it, since the prompt ends in it."""
+        row = self.of
+        ends = isinstance(row, Row) and row.computed < row.prompt <= row.computed + self.count
+        return row.droppable if isinstance(row, Row) and ends else 0
+
 
 class Scheduler:
     """The running batch, as numbers.
@@ -109,10 +135,25 @@ class Scheduler:
         step_tokens: how many tokens of prompts a step may compute: more is quicker over all, fewer lets the rows that
             are answering go on sooner.
         stop: tokens that end an answer.
+        prefix_blocks: blocks that are there for prefixes alone; None: prefixes take theirs from ``blocks``.
+        keep: share of a row's prompt that is kept once it is computed, but at least ``least_kept`` tokens.
+        most_rows: that may be in the batch at a time.
     """
 
-    def __init__(self, blocks: int, step_tokens: int, stop: Collection[int]) -> None:
+    def __init__(
+        self,
+        blocks: int,
+        step_tokens: int,
+        stop: Collection[int],
+        *,
+        prefix_blocks: int | None = None,
+        keep: float = 1.0,
+        least_kept: int = 0,
+        most_rows: int | None = None,
+    ) -> None:
         self._free = FreeBlocks(blocks)
+        self._free_for_prefixes = self._free if prefix_blocks is None else FreeBlocks(prefix_blocks)
+        self._keep, self._least_kept, self._most_rows = keep, least_kept, most_rows
         self._step_tokens = step_tokens
         self._stop = frozenset(stop)
         self._prefixes: dict[tuple[int, ...], Prefix] = {}
@@ -127,6 +168,8 @@ class Scheduler:
     @property
     def row_blocks(self) -> int:
         """Blocks that are there for rows: all but those of the prefixes that rows need."""
+        if self._free_for_prefixes is not self._free:
+            return self._free.count
         return self._free.count - sum(len(prefix.blocks) for prefix in self._prefixes.values() if prefix.users)
 
     def add(self, prefix: tuple[int, ...], tokens: Sequence[int], most_new: int) -> Row:
@@ -134,6 +177,7 @@ class Scheduler:
         shared = self._prefixes.setdefault(prefix, Prefix(prefix))
         row = Row(shared, list(tokens), len(tokens), most_new)
         row.reused = len(prefix) if shared.users or shared.computed else 0  # the first pays, the others reuse
+        row.droppable = len(tokens) - kept(len(tokens), self._keep, self._least_kept)
         shared.users += 1
         self._waiting.append(row)
         return row
@@ -153,7 +197,14 @@ class Scheduler:
     def ran(self, chunks: Sequence[Chunk]) -> None:
         """Notes that they were computed."""
         for chunk in chunks:
+            drops = chunk.drops
             chunk.of.computed += chunk.count
+            if drops and isinstance(chunk.of, Row):
+                row = chunk.of
+                row.dropped = drops
+                needed = blocks_for(row.prompt - drops + row.most_new)
+                self._free.give(row.blocks[needed:])
+                row.blocks = row.blocks[:needed]
 
     def extend(self, row: Row, tokens: Sequence[int]) -> Finish | None:
         """Adds tokens to a row's answer; says whether and why it ends there. A stop token is left out."""
@@ -172,33 +223,39 @@ class Scheduler:
         self._free.give(row.blocks)
         row.blocks = []
 
-    def clear(self) -> list[int]:
-        """Forgets every row and every prefix; returns the blocks that they held."""
-        held = [block for of in (*self._rows, *self._prefixes.values()) for block in of.blocks]
+    def clear(self) -> tuple[list[int], list[int]]:
+        """Forgets every row and every prefix; returns the blocks that rows and that prefixes held."""
+        of_rows = [block for row in self._rows for block in row.blocks]
+        of_prefixes = [block for prefix in self._prefixes.values() for block in prefix.blocks]
         self._prefixes, self._waiting, self._rows = {}, [], []
-        self._free = FreeBlocks(self._free.count)
-        return held
+        self._free.give(of_rows)
+        self._free_for_prefixes.give(of_prefixes)
+        return of_rows, of_prefixes
 
     def drop_idle_prefixes(self) -> list[int]:
         """Gives back the blocks of prefixes that no row needs; returns them."""
         idle = [tokens for tokens, prefix in self._prefixes.items() if not prefix.users]
         blocks = [block for tokens in idle for block in self._prefixes.pop(tokens).blocks]
-        self._free.give(blocks)
+        self._free_for_prefixes.give(blocks)
         return blocks
 
     def _admit(self) -> None:
-        while self._waiting:
+        while self._waiting and (self._most_rows is None or len(self._rows) < self._most_rows):
             row = self._waiting[0]
-            own, shared = blocks_for(len(row.tokens) + row.most_new), 0
-            if not row.prefix.blocks:
-                shared = blocks_for(len(row.prefix.tokens))
-            if own + shared > len(self._free):
+            own = blocks_for(len(row.tokens) + row.most_new)
+            shared = 0 if row.prefix.blocks else blocks_for(len(row.prefix.tokens))
+            if not self._room(own, shared):
                 self.drop_idle_prefixes()
-            if own + shared > len(self._free):
+            if not self._room(own, shared):
                 return
-            row.prefix.blocks += self._free.take(shared)
+            row.prefix.blocks += self._free_for_prefixes.take(shared)
             row.blocks = self._free.take(own)
             self._rows.append(self._waiting.pop(0))
+
+    def _room(self, own: int, shared: int) -> bool:
+        if self._free_for_prefixes is self._free:
+            return own + shared <= len(self._free)
+        return own <= len(self._free) and shared <= len(self._free_for_prefixes)
 
     def _prompts(self, left: int) -> list[Chunk]:
         """Half of what is left goes to the prompt that came first, so that a long one gets on; the rest to the shortest

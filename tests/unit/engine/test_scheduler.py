@@ -21,17 +21,17 @@ def _computed(scheduler: Scheduler, chunks: Sequence[Chunk]) -> None:
     """Stands in for the runner: checks that the chunks may be computed now."""
     for chunk in chunks:
         assert 0 < chunk.count <= chunk.of.pending
-        assert blocks_for(chunk.of.computed + chunk.count) <= len(chunk.of.blocks)
+        assert blocks_for(chunk.of.stored + chunk.count) <= len(chunk.of.blocks)
         if isinstance(chunk.of, Row):
             assert chunk.of.prefix.pending == 0
     scheduler.ran(chunks)
 
 
-@given(st.lists(rows, max_size=25), st.integers(16, 200), st.data())
+@given(st.lists(rows, max_size=25), st.integers(16, 200), st.sampled_from([1.0, 0.3]), st.data())
 def test_every_row_ends_and_every_block_comes_back(
-    wanted: list[tuple[tuple[int, ...], int, int]], step_tokens: int, data: st.DataObject
+    wanted: list[tuple[tuple[int, ...], int, int]], step_tokens: int, keep: float, data: st.DataObject
 ) -> None:
-    scheduler = Scheduler(24, step_tokens, {STOP})
+    scheduler = Scheduler(24, step_tokens, {STOP}, keep=keep, least_kept=36)
     coming, present, ended = list(wanted), [], 0
     for _ in range(2_000):
         if coming and (not present or data.draw(st.booleans(), "one more comes")):
@@ -117,3 +117,27 @@ def test_the_lowest_blocks_go_first(takes: list[int]) -> None:
     assert len(free) == 99
     assert blocks_for(BLOCK) == 1
     assert blocks_for(BLOCK + 1) == 2
+
+
+def test_a_row_gives_back_the_blocks_of_what_it_drops() -> None:
+    scheduler = Scheduler(100, 1000, {STOP}, keep=0.3, least_kept=36)
+    row = scheduler.add(PREFIXES[0], [WORD] * 400, 20)
+    short = scheduler.add(PREFIXES[0], [WORD] * 30, 20)
+    while row.pending:
+        _computed(scheduler, scheduler.plan())
+    assert (row.stored, len(row.blocks)) == (120, blocks_for(140))
+    assert (short.stored, len(short.blocks)) == (30, blocks_for(50))
+
+
+def test_prefixes_have_blocks_of_their_own_where_rows_are_compressed() -> None:
+    scheduler = Scheduler(10, 1000, {STOP}, prefix_blocks=3, most_rows=2)
+    added = [scheduler.add(PREFIXES[2], [WORD] * 10, 20) for _ in range(3)]
+    _computed(scheduler, scheduler.plan())
+    _computed(scheduler, scheduler.plan())
+    assert [bool(row.blocks) for row in added] == [True, True, False]
+    assert scheduler.free_blocks == scheduler.row_blocks - 2 == 8
+    other = scheduler.add(PREFIXES[0], [WORD], 1)
+    for row in added:
+        scheduler.remove(row)
+    scheduler.plan()
+    assert other.blocks, "the idle prefix gave way"
