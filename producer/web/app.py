@@ -23,6 +23,7 @@ from producer.web.group_commit import GroupCommit
 from producer.web.openapi import document
 from producer.web.replies import Problem, refusal, reply
 from producer.web.tickets import TicketRoutes
+from producer.web.waiting import Waiting
 from schemas.errors import LedgerUnavailable, Refused
 from schemas.settings import HttpSettings
 
@@ -51,7 +52,7 @@ def make_app(
     door = GroupCommit(intake, tray, utc_now)
     access = Access(keys, monotonic_s)
     most = {"most_bytes": settings.largest_body, "most_lines": settings.most_lines}
-    tickets = TicketRoutes(access, door, ledger, **most)
+    tickets = TicketRoutes(access, door, ledger, Waiting(ledger, monotonic_s), **most)
 
     async def health(_: Request) -> Response:
         return reply({"status": "ok"})

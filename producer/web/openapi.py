@@ -28,11 +28,12 @@ def document() -> dict[str, Any]:
             "/v1/tickets": {
                 "post": {
                     "summary": "Send one ticket, or one a line as NDJSON, each line with a verdict of its own",
+                    "parameters": [_parameter("wait", "query", False)],
                     "requestBody": {"required": True, "content": {JSON: {"schema": new}, NDJSON: {"schema": new}}},
                     "responses": {
                         "202": _answer("A new ticket: durable, and on its way", accepted),
                         "200": {
-                            "description": "A ticket that was here before, or a verdict for each line",
+                            "description": "A ticket that was here before, or ended within `wait`; or a verdict a line",
                             "content": {JSON: {"schema": view}, NDJSON: {"schema": verdict}},
                         },
                         "default": refused,

@@ -16,6 +16,7 @@ from producer.web.access import Access
 from producer.web.bodies import read_body
 from producer.web.group_commit import GroupCommit, Outcomes
 from producer.web.replies import JSON, NDJSON, Problem, reply, throttled
+from producer.web.waiting import OVER, Waiting, asked_wait_s
 from schemas.errors import LedgerUnavailable, Refused
 from schemas.replies import Accepted, Fault, Found, LineVerdict
 from schemas.states import State
@@ -33,10 +34,20 @@ class TicketRoutes:
         most_lines: the most tickets in one request.
     """
 
-    def __init__(self, access: Access, door: GroupCommit, ledger: Ledger, *, most_bytes: int, most_lines: int) -> None:
+    def __init__(
+        self,
+        access: Access,
+        door: GroupCommit,
+        ledger: Ledger,
+        waiting: Waiting,
+        *,
+        most_bytes: int,
+        most_lines: int,
+    ) -> None:
         self._access = access
         self._door = door
         self._ledger = ledger
+        self._waiting = waiting
         self._most_bytes = most_bytes
         self._most_lines = most_lines
 
@@ -44,6 +55,9 @@ class TicketRoutes:
         """Takes one ticket (JSON) or many (NDJSON)."""
         tenant = await self._access.tenant(request)
         kind = _content_type(request)
+        wait_s = asked_wait_s(request)
+        if wait_s and kind == NDJSON:
+            raise Problem(422, "wait", "is for one ticket; many are answered later")
         body = await read_body(request.scope, request.receive, self._most_bytes)
         if kind == NDJSON:
             return await self._many(tenant, body)
@@ -54,9 +68,15 @@ class TicketRoutes:
         where = {"Location": f"/v1/tickets/{outcome.ticket_id}"}
         if outcome.duplicate:
             view = await run_in_threadpool(self._ledger.view, tenant, outcome.ticket_id)
+            if wait_s and view is not None and State(view.state) not in OVER:
+                view = await self._waiting.view(request, tenant, outcome.ticket_id, wait_s) or view
             return reply(msgspec.structs.replace(view, duplicate=True) if view else None, 200, where)
         if outcome.state is State.REJECTED:
             raise Problem(422, "ticket", outcome.reason or "was rejected", where, outcome.code)
+        if wait_s and outcome.state not in OVER:
+            view = await self._waiting.view(request, tenant, outcome.ticket_id, wait_s)
+            if view is not None:
+                return reply(view, 200, where)
         return reply(Accepted(id=outcome.ticket_id, state=outcome.state), 202, where)
 
     async def get(self, request: Request) -> Response:
