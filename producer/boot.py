@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,15 +15,18 @@ from sqlalchemy.engine import Engine
 from starlette.applications import Starlette
 from starlette.routing import Route
 
+from producer.adapters.backlog import read_backlog
 from producer.adapters.books import SqlBooks
 from producer.adapters.brokers import is_redis, open_broker
 from producer.adapters.celery_results import CeleryResults
 from producer.adapters.clock import monotonic_s, pause, utc_now
+from producer.adapters.door_breaker import DoorBreaker
 from producer.adapters.gate_model import load_model
 from producer.adapters.gate_versions import GateVersions, Renewal
 from producer.adapters.key_ring import SqlKeyRing
 from producer.adapters.ledger import SqlLedger, new_ids, open_migrated
 from producer.adapters.outbox import SqlOutbox
+from producer.adapters.processor import Processor
 from producer.adapters.rabbitmq_inlet import RabbitInlet
 from producer.adapters.redis_inlet import RedisInlet
 from producer.adapters.review_lists import SqlReviewLists
@@ -34,9 +37,11 @@ from producer.admission import Admission, OpenGate
 from producer.duties import Duty, ReconcilerTurns, RelayTurns
 from producer.inlet import InletTurns
 from producer.intake import Intake
+from producer.load import Load
 from producer.policy.copies import CopyLimits
 from producer.policy.gate import TextGate
 from producer.policy.senders import SenderLimits, Senders
+from producer.policy.shedding import Busy
 from producer.policy.text.content import ContentModel
 from producer.policy.text.shape import ShapeLimits
 from producer.policy.trust import Trusted
@@ -47,6 +52,7 @@ from producer.web.app import make_app
 from producer.web.reviewing import review_routes
 from schemas.errors import LedgerUnavailable
 from schemas.settings import Settings
+from schemas.ticket import Priority
 
 SILENT_LEASES = 2
 """Leases that a worker may miss before its tickets are queued again."""
@@ -75,15 +81,19 @@ class Producer:
     gate: Admission | OpenGate
     intake: Intake
 
-    def relay(self) -> Relay:
-        """A relay with a connection to the broker of its own: one thread's."""
+    def relay(self, backfill_share: Callable[[], float] = lambda: 1.0) -> Relay:
+        """A relay with a connection to the broker of its own: one thread's.
+
+        Args:
+            backfill_share: how much of its window the backfill gets just now.
+        """
         settings = self.settings
         broker = open_broker(settings.broker.url)
         return Relay(
             SqlOutbox(self.engine),
             broker,
             chunk=settings.relay.chunk,
-            window=settings.backfill.window,
+            window=lambda: int(settings.backfill.window * backfill_share()),
             judge=self.gate.judge_held,
         )
 
@@ -194,15 +204,32 @@ def _model(settings: Settings) -> ContentModel:
     return versions.load(versions.current())
 
 
+def open_load(producer: Producer) -> Load:
+    """What the door measures of its machine and of the queues."""
+    settings = producer.settings
+    cpu, shedding = settings.circuit_breaker.cpu, settings.shedding
+    longest_s = {Priority.LOW: shedding.low, Priority.NORMAL: shedding.normal, Priority.HIGH: shedding.high}
+    return Load(
+        longest_s,
+        Busy(cpu.threshold / 100, cpu.duration),
+        Processor().share if cpu.threshold < 100 else lambda: 0.0,
+        lambda: read_backlog(producer.engine),
+        DoorBreaker(producer.engine, f"cpu:{socket.gethostname()}", timedelta(seconds=cpu.duration)),
+        monotonic_s,
+        utc_now,
+    )
+
+
 def open_floor(producer: Producer) -> Floor:
     """The serving process's parts, not started yet."""
     settings = producer.settings
     books = SqlBooks(producer.engine)
     holder = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
     tray = Tray(TRAY_CHUNKS * settings.relay.chunk)
+    load = open_load(producer)
     relaying = RelayTurns(
         tray,
-        producer.relay(),
+        producer.relay(load.backfill_share),
         Duty(books, "relay", holder, DUTY_LASTS),
         utc_now,
         timedelta(seconds=settings.relay.interval),
@@ -219,6 +246,7 @@ def open_floor(producer: Producer) -> Floor:
         relay,
         Routine("reconciler", reconciling.turn, reconciling.last),
         Routine("verdicts", producer.count_verdicts, lambda: None),
+        Routine("load", load.turn, lambda: None),
     ]
     if isinstance(producer.gate, Admission) and not settings.anti_spam.model:
         renewal = Renewal(GateVersions(settings.home), producer.gate.renew)
@@ -233,6 +261,7 @@ def open_floor(producer: Producer) -> Floor:
         producer.ledger,
         producer.keys,
         tray,
+        load,
         lambda: relay.trouble,
         _review_routes(producer),
     )

@@ -6,7 +6,7 @@ noted as published is sent again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from threading import Condition
 
@@ -26,11 +26,11 @@ class Relay:
 
     Args:
         chunk: messages in one call to the broker, and tickets in one transaction.
-        window: backfill tickets that may be queued at once.
+        window: backfill tickets that may be queued at once, asked each time.
         judge: the gate, which backfill tickets meet when they are released.
     """
 
-    def __init__(self, outbox: Outbox, broker: Broker, *, chunk: int, window: int, judge: Judge) -> None:
+    def __init__(self, outbox: Outbox, broker: Broker, *, chunk: int, window: Callable[[], int], judge: Judge) -> None:
         self._outbox = outbox
         self._judge = judge
         self._broker = broker
@@ -59,7 +59,7 @@ class Relay:
         return count + self.hand_over(self._released(now), now)
 
     def _released(self, now: datetime) -> list[Stub]:
-        return self._outbox.release_backfill(self._window, self._chunk, self._judge, now)
+        return self._outbox.release_backfill(self._window(), self._chunk, self._judge, now)
 
     def close(self) -> None:
         """Lets go of the broker."""

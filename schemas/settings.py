@@ -171,6 +171,19 @@ class ReviewSettings(_Section, frozen=True, kw_only=True):
     """How long a sign-in to the page lasts."""
 
 
+class SheddingSettings(_Section, frozen=True, kw_only=True):
+    """How long a ticket may be expected to wait when it comes; beyond that the door says when to come back; 0: ever so
+    long. The backfill waits in the ledger, let in more slowly as live work nears these, and urgent tickets always may.
+    """
+
+    low: Seconds = Seconds(3600.0)
+    """Of low priority."""
+    normal: Seconds = Seconds(3600.0)
+    """Of normal priority."""
+    high: Seconds = Seconds(1800.0)
+    """Of high priority."""
+
+
 class FlowerSettings(_Section, frozen=True, kw_only=True):
     """The monitor for Celery that ``ticketmill flower`` runs."""
 
@@ -201,6 +214,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     inlet: InletSettings = InletSettings()
     backfill: BackfillSettings = BackfillSettings()
     relay: RelaySettings = RelaySettings()
+    shedding: SheddingSettings = SheddingSettings()
     review: ReviewSettings = ReviewSettings()
     flower: FlowerSettings = FlowerSettings()
     edge: EdgeSettings = EdgeSettings()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from ops.cli import dead, demo, edge, gate, reports, reviews, running, sending, setup, tickets
+from ops.cli import breakers, dead, demo, edge, gate, reports, reviews, running, sending, setup, tickets
 
 app = typer.Typer(
     help="Answers support tickets with a language model: nothing lost, nothing answered twice.",
@@ -16,5 +16,5 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (running, demo, sending, tickets, dead, reviews, reports, setup, edge, gate):
+for group in (running, breakers, demo, sending, tickets, dead, reviews, reports, setup, edge, gate):
     group.register(app)

@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from producer.adapters.clock import monotonic_s, utc_now
 from producer.intake import Intake
+from producer.load import Load
 from producer.ports import Gate, KeyRing, Ledger
 from producer.relay import Tray
 from producer.web.access import Access
@@ -38,6 +39,7 @@ def make_app(
     ledger: Ledger,
     keys: KeyRing,
     tray: Tray,
+    load: Load,
     trouble: Callable[[], str],
     review: Sequence[Route],
 ) -> Starlette:
@@ -46,13 +48,14 @@ def make_app(
     Args:
         gate: asked of every request before it is read.
         tray: where tickets that are durable are laid for the relay.
+        load: says who is turned away because there is too much to do.
         trouble: why nothing can be published just now; empty while all is well.
         review: the routes of the review queue.
     """
     door = GroupCommit(intake, tray, utc_now)
     access = Access(keys, monotonic_s)
     most = {"most_bytes": settings.largest_body, "most_lines": settings.most_lines}
-    tickets = TicketRoutes(access, door, ledger, Waiting(ledger, monotonic_s), **most)
+    tickets = TicketRoutes(access, door, ledger, Waiting(ledger, monotonic_s), load.turns_away, **most)
 
     async def health(_: Request) -> Response:
         return reply({"status": "ok"})

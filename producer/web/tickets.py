@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from math import ceil
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from producer.intake import Incoming, TurnedAway
+from producer.policy.shedding import Turned
 from producer.ports import Ledger, Receipt
 from producer.web.access import Access
 from producer.web.bodies import read_body
@@ -20,7 +22,7 @@ from producer.web.waiting import OVER, Waiting, asked_wait_s
 from schemas.errors import LedgerUnavailable, Refused
 from schemas.replies import Accepted, Fault, Found, LineVerdict
 from schemas.states import State
-from schemas.ticket import decode_new_ticket
+from schemas.ticket import Priority, decode_new_ticket
 
 CHUNK = 500
 """Lines of one request written in one go, so that many at once do not make single tickets wait."""
@@ -32,6 +34,7 @@ class TicketRoutes:
     Args:
         most_bytes: the largest body.
         most_lines: the most tickets in one request.
+        turns_away: why a ticket of this priority is not taken in now.
     """
 
     def __init__(
@@ -40,6 +43,7 @@ class TicketRoutes:
         door: GroupCommit,
         ledger: Ledger,
         waiting: Waiting,
+        turns_away: Callable[[Priority], Turned | None],
         *,
         most_bytes: int,
         most_lines: int,
@@ -48,6 +52,7 @@ class TicketRoutes:
         self._door = door
         self._ledger = ledger
         self._waiting = waiting
+        self._turns_away = turns_away
         self._most_bytes = most_bytes
         self._most_lines = most_lines
 
@@ -62,6 +67,8 @@ class TicketRoutes:
         if kind == NDJSON:
             return await self._many(tenant, body)
         incoming = Incoming(ticket=decode_new_ticket(body), tenant=tenant)
+        if turned := self._turns_away(incoming.ticket.priority):
+            raise Problem(503, "priority", turned.why, {"Retry-After": str(ceil(turned.retry_after_s))})
         (outcome,) = await self._door.take_in([incoming])
         if isinstance(outcome, TurnedAway):
             raise _turned_away(outcome)
@@ -75,6 +82,8 @@ class TicketRoutes:
             raise Problem(422, "ticket", outcome.reason or "was rejected", where, outcome.code)
         if wait_s and outcome.state not in OVER:
             view = await self._waiting.view(request, tenant, outcome.ticket_id, wait_s)
+            if view is not None and State(view.state) is State.IN_REVIEW:
+                return reply(Accepted(id=view.id, state=State.IN_REVIEW), 202, where)
             if view is not None:
                 return reply(view, 200, where)
         return reply(Accepted(id=outcome.ticket_id, state=outcome.state), 202, where)
@@ -126,7 +135,12 @@ class TicketRoutes:
         verdicts: dict[int, LineVerdict] = {}
         for number, line in chunk:
             try:
-                incoming[number] = Incoming(ticket=decode_new_ticket(line), tenant=tenant)
+                came = Incoming(ticket=decode_new_ticket(line), tenant=tenant)
+                if turned := self._turns_away(came.ticket.priority):
+                    fault = Fault("priority", turned.why)
+                    verdicts[number] = LineVerdict(line=number, error=fault, retry_after_s=turned.retry_after_s)
+                else:
+                    incoming[number] = came
             except Refused as error:
                 verdicts[number] = LineVerdict(line=number, error=Fault(error.field, error.why))
         outcomes: Outcomes = await self._door.take_in(list(incoming.values())) if incoming else []

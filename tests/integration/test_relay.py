@@ -38,7 +38,7 @@ class House:
         self.broker = open_broker(redis.url)
 
     def relay(self, name: str = "one", tray: Tray | None = None) -> RelayTurns:
-        relay = Relay(self.desk.outbox, self.broker, chunk=10, window=25, judge=OpenGate().judge_held)
+        relay = Relay(self.desk.outbox, self.broker, chunk=10, window=lambda: 25, judge=OpenGate().judge_held)
         duty = Duty(self.desk.books, "relay", name, 5 * SECOND)
         return RelayTurns(tray or Tray(100), relay, duty, self.clock, timedelta(), 10)
 
@@ -106,7 +106,7 @@ class TestRelay:
         lying = house.take(new(), new())
         tray.put(lying, house.now)
         house.now += GRACE
-        sweeper = Relay(house.desk.outbox, house.broker, chunk=10, window=25, judge=OpenGate().judge_held)
+        sweeper = Relay(house.desk.outbox, house.broker, chunk=10, window=lambda: 25, judge=OpenGate().judge_held)
         assert sweeper.sweep(house.now, tray.oldest) == 1
         assert house.queued() == [stub.id for stub in swept]
         house.relay(tray=tray).turn()
