@@ -34,6 +34,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         batch, batch_size: the batch it ran in and how many slots were in use when it finished.
         cached_from: the ticket of the same tenant that got this answer first, if it is given again.
         cached_age_s: how old it was then, in seconds.
+        likeness: of that ticket's words to this one's, 0 to 1, where they are not the same.
     """
 
     text: str
@@ -46,6 +47,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     batch_size: int = 1
     cached_from: str = ""
     cached_age_s: float | None = None
+    likeness: float | None = None
 
 
 class TicketView(msgspec.Struct, frozen=True, kw_only=True):

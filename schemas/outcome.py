@@ -9,15 +9,29 @@ import msgspec
 from schemas.answer import Answer
 
 
+class Asked(msgspec.Struct, frozen=True):
+    """What was asked, so that the answer can be given again.
+
+    Attributes:
+        digest: of all of it, and of who asked.
+        kin: of all but the ticket's own words; empty if only the very same question will do.
+        vector: of those words, as float16; empty if there is none.
+    """
+
+    digest: str
+    kin: str = ""
+    vector: bytes = b""
+
+
 class Answered(msgspec.Struct, frozen=True):
     """The engine answered.
 
     Attributes:
-        asked: digest of what was asked, so that the answer can be given again; empty if it must not be.
+        asked: what was; None if the answer must not be given again.
     """
 
     answer: Answer
-    asked: str = ""
+    asked: Asked | None = None
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -58,14 +72,14 @@ class Parked(msgspec.Struct, frozen=True):
     Attributes:
         upstream: name of its model under ``models``.
         back_at: it does not return before then.
-        asked: digest of what is asked: if that was answered not long before, the ticket is answered so, and not parked.
+        asked: what is: if that was answered not long before, the ticket is answered so, and not parked.
         tried: it was an attempt; if not, it does not count as one.
     """
 
     reason: str
     upstream: str
     back_at: datetime
-    asked: str = ""
+    asked: Asked | None = None
     tried: bool = True
 
 

@@ -20,6 +20,7 @@ from schemas.edge import EdgeSettings, ReputationList
 from schemas.errors import SettingRefused
 from schemas.job import Job
 from schemas.model import ModelSettings, wrong_with
+from schemas.overload import ReclaimSettings, SheddingSettings
 from schemas.refusal import explained, printable
 from schemas.retry_matrix import RETRY_MATRIX, RetryRow
 from schemas.shipped_jobs import SHIPPED_JOBS
@@ -99,17 +100,6 @@ class WorkerSettings(_Section, frozen=True, kw_only=True):
     """Workers that may be lost with a ticket before it is given up: one that kills them must not kill them all."""
 
 
-class ReclaimSettings(_Section, frozen=True, kw_only=True):
-    """When a worker reclaims memory, step by step, for as long as it helps. See docs/failures.md."""
-
-    failed_batches: Count = 3
-    """So many batches that failed in a row."""
-    fragmentation: Share = Share(0.25)
-    """More than this share of what the allocator holds is in pieces that fit nobody."""
-    timeouts: Share = Share(0.1)
-    """More than this share of the latest requests ran out of time."""
-
-
 class HttpSettings(_Section, frozen=True, kw_only=True):
     """The HTTP API."""
 
@@ -171,19 +161,6 @@ class ReviewSettings(_Section, frozen=True, kw_only=True):
     """How long a sign-in to the page lasts."""
 
 
-class SheddingSettings(_Section, frozen=True, kw_only=True):
-    """How long a ticket may be expected to wait when it comes; beyond that the door says when to come back; 0: ever so
-    long. The backfill waits in the ledger, let in more slowly as live work nears these, and urgent tickets always may.
-    """
-
-    low: Seconds = Seconds(3600.0)
-    """Of low priority."""
-    normal: Seconds = Seconds(3600.0)
-    """Of normal priority."""
-    high: Seconds = Seconds(1800.0)
-    """Of high priority."""
-
-
 class FlowerSettings(_Section, frozen=True, kw_only=True):
     """The monitor for Celery that ``ticketmill flower`` runs."""
 
@@ -226,6 +203,8 @@ class Settings(_Section, frozen=True, kw_only=True):
     """Retries that an upstream gets, as a share of the tickets that it is asked about for the first time."""
     cached_answers: Seconds = Seconds(604_800.0)
     """How old an answer may be that is given again where the matrix says ``cache``; 0: none is."""
+    nearest_answers: Share = Share(0.0)
+    """From this likeness on, an answer to a question much like it is given too; 0: only to the same one. Try 95%."""
 
     def job(self, name: str) -> Job | None:
         """The job of that name: the user's own first, then a shipped one."""

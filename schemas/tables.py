@@ -165,9 +165,14 @@ answers = sa.Table(
     sa.Column(
         "asked", sa.String(64), nullable=False, server_default="", doc="digest of what was asked; empty: not kept"
     ),
+    sa.Column("kin", sa.String(64), nullable=False, server_default="", doc="digest of all but the ticket's own words"),
+    sa.Column("vector", sa.LargeBinary, doc="of those words, as float16"),
 )
+KIN = sa.text("kin != ''")
 ASKED = sa.text("asked != ''")
-"""The same for the index on what was asked."""
+"""The same for the indexes on what was asked."""
+
+sa.Index("ix_answers_kin", answers.c.kin, answers.c.at, sqlite_where=KIN, postgresql_where=KIN)
 
 sa.Index(
     "ix_answers_asked",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Callable
+from datetime import timedelta
 from math import inf
 from typing import Any
 
@@ -13,9 +14,13 @@ from celery.worker import state
 from msgspec.structs import asdict, replace
 
 from schemas.errors import SettingRefused
+from schemas.job import Job
+from schemas.outcome import Asked
 from schemas.queues import INLET, QUEUES
 from schemas.settings import Settings
+from schemas.ticket import Ticket
 from workers.adapters import clock
+from workers.adapters.given_before import GivenBefore
 from workers.adapters.ledger import batch_id, open_sql_ledger
 from workers.adapters.monitor import CeleryMonitor
 from workers.adapters.results import CeleryResults
@@ -69,7 +74,7 @@ def make_app(settings: Settings, open_engine: Callable[[Settings], Engine]) -> M
                 settings.ledger.url,
                 results=results is not None,
                 breakers=settings.worker.engine != "noop" or bool(remote),
-                cached_s=settings.cached_answers,
+                given=_given_before(settings) if remote else None,
             ),
             open_engine=lambda on_device: open_engine(settings if on_device else on_processor),
             results=results,
@@ -80,7 +85,7 @@ def make_app(settings: Settings, open_engine: Callable[[Settings], Engine]) -> M
             most_starts=settings.worker.most_starts,
             sizing=Sizing(settings.worker.batch, clock.monotonic_s()),
             new_batch=batch_id,
-            ending=Ending(settings.retry_matrix(), settings.models, upstreams, asked, random.random),
+            ending=Ending(settings.retry_matrix(), settings.models, upstreams, _asked(settings), random.random),
             upstreams=upstreams,
             taking=Taking(settings.worker.patience, orders, clock),
             orders=orders,
@@ -98,6 +103,21 @@ def make_app(settings: Settings, open_engine: Callable[[Settings], Engine]) -> M
     steps["worker"].add(EngineStep)
     steps["consumer"].add(DrainStep)
     return app
+
+
+def _given_before(settings: Settings) -> GivenBefore | None:
+    if not settings.cached_answers:
+        return None
+    return GivenBefore(timedelta(seconds=settings.cached_answers), settings.nearest_answers)
+
+
+def _asked(settings: Settings) -> Callable[[Ticket, Job], Asked]:
+    if not settings.nearest_answers:
+        return asked
+    from workers.engine.likeness import Likeness
+
+    likeness = Likeness()
+    return lambda ticket, job: asked(ticket, job, likeness.vector)
 
 
 def configuration(settings: Settings) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import msgspec
 
 from schemas.job import Job
 from schemas.model import ModelSettings
-from schemas.outcome import Again, Answered, Dead, Outcome, Parked, Retry
+from schemas.outcome import Again, Answered, Asked, Dead, Outcome, Parked, Retry
 from schemas.retry_matrix import RetryRow, Then
 from schemas.ticket import Ticket
 from workers.holds import Attempt
@@ -29,7 +29,7 @@ class Ending:
     """Puts the end of a ticket's stay to the retry matrix.
 
     Args:
-        asked: digest of what a job asks of a ticket.
+        asked: what a job asks of a ticket.
         chance: gives numbers in [0, 1).
     """
 
@@ -38,7 +38,7 @@ class Ending:
         matrix: Mapping[str, RetryRow],
         models: Mapping[str, ModelSettings],
         upstreams: Upstreams,
-        asked: Callable[[Ticket, Job], str],
+        asked: Callable[[Ticket, Job], Asked],
         chance: Callable[[], float],
     ) -> None:
         self._matrix = matrix
@@ -64,7 +64,7 @@ class Ending:
         if model not in self._upstreams:
             return Answered(answer)
         self._upstreams.answered(model, attempt.ticket.id, ended.ended_at)
-        return Answered(answer, "" if attempt.instead_of else self._asked(attempt.ticket, attempt.job))
+        return Answered(answer, None if attempt.instead_of else self._asked(attempt.ticket, attempt.job))
 
     def failed(self, failed: Failed, attempt: Attempt, now: datetime) -> Outcome:
         """The outcome of a failure."""
@@ -95,7 +95,7 @@ class Ending:
         returns = attempt.tries - row.retries - 1
         if model not in self._upstreams or returns > MOST_RETURNS:
             return self._given_up(reason, attempt)
-        asked = self._asked(attempt.ticket, attempt.job) if cached else ""
+        asked = self._asked(attempt.ticket, attempt.job) if cached else None
         return Parked(reason, model, self._upstreams.back_at(returns, now), asked)
 
     def _given_up(self, reason: str, attempt: Attempt) -> Dead:

@@ -64,6 +64,9 @@ CASES: dict[str, Case] = {
     "gone-here-too": Case([GONE], ["503"] * 4, "parked", 3, [0.5, 0.5], GONE),
     "told-not-to-return": Case([refuses(500, x_should_retry="false")], ["500"], "parked", 1),
     "told-to-return": Case([refuses(422, x_should_retry="true"), OK], ["refused", ""], "answered", 2),
+    "waited-for-us": Case([refuses(408), OK], ["408", ""], "answered", 2, [0.5]),
+    "bad-gateway": Case([refuses(502)], ["502"] * 4, "parked", 4, [0.5] * 3),
+    "slow-gateway": Case([refuses(504), OK], ["504", ""], "answered", 2, [1.0]),
     "slow": Case([SLOW, OK], ["timeout", ""], "answered", 2, [0.5]),
     "reset": Case([Says(reset=True), OK], ["connection", ""], "answered", 2, [0.05]),
     "closed-in-mid-answer": Case([OK._replace(cut=9), OK], ["connection", ""], "answered", 2, [0.05]),
@@ -158,6 +161,27 @@ def test_the_same_question_is_answered_from_the_cache_and_never_across_tenants(r
     assert kept["cached_age_s"] >= 0
     rig.send(1, job="far", body="Where is my parcel?", tenant="other")
     rig.until({"answered": 2, "parked": 1})
+
+
+@pytest.mark.parametrize("broker", ["redis"], indirect=True)
+def test_a_question_much_like_it_is_answered_too_where_that_is_wanted(rig: Rig, upstream: Upstream) -> None:
+    upstream.script("far", [OK])
+    quick = {"429": {"delay": "10ms", "retries": 0, "then": "cache"}}
+    rig.worker(
+        app="workers.app",
+        worker_engine="local",
+        config=written(rig, upstream, {"far": {}}, retry=quick, nearest_answers="90%"),
+    )
+    (first,) = rig.send(1, job="far", body="Is there any way to cancel a transfer?")
+    rig.until({"answered": 1})
+    upstream.script("far", [BUSY])
+    (alike,) = rig.send(1, job="far", body="How can I cancel a transfer?")
+    rig.until({"answered": 2})
+    (kept,) = (json.loads(each["document"]) for each in rows_of(rig.engine, "answers", alike.id))
+    assert kept["cached_from"] == first.id
+    assert 0.9 <= kept["likeness"] < 1
+    rig.send(1, job="far", body="My card was stolen on holiday")
+    rig.until({"answered": 2, "parked": 1}, 60)
 
 
 @two_brokers

@@ -134,7 +134,7 @@ def drain(name: str, ledger: TestLedger, clock: TurnedClock, asked_at: list[floa
     job = Job(system="Answer.", model="far")
     return Drain(
         Parts(
-            ledger=SqlLedger(ledger.engine, breakers=True, cached_s=0.0),
+            ledger=SqlLedger(ledger.engine, breakers=True),
             open_engine=lambda _on_device: Upstream(clock, asked_at),
             results=None,
             monitor=Silent(),

@@ -38,7 +38,7 @@ _ATTEMPTS = (
     .where(attempts.c.ticket_id.in_(_IDS), attempts.c.start > tickets.c.spent)
 )
 _insert_attempts = inserting(attempts, *(column.name for column in attempts.c if column.name != "id"))
-_insert_answers = inserting(answers, "ticket_id", "at", "document", "asked")
+_insert_answers = inserting(answers, *answers.c.keys())
 _ALIASES = sa.select(aliases.c.ticket_id, aliases.c.task_id).where(aliases.c.ticket_id.in_(_IDS))
 
 
@@ -46,7 +46,7 @@ UNTRIED = "untried"
 """The outcome of an attempt that did not come to one: an upstream was left alone, or the ticket only probed it."""
 
 
-def open_sql_ledger(url: str, *, results: bool, breakers: bool = False, cached_s: float = 0.0) -> SqlLedger:
+def open_sql_ledger(url: str, *, results: bool, breakers: bool = False, given: GivenBefore | None = None) -> SqlLedger:
     """The ledger behind a URL, once it is known to be there and of our version. Arguments as for ``SqlLedger``.
 
     Raises:
@@ -56,7 +56,7 @@ def open_sql_ledger(url: str, *, results: bool, breakers: bool = False, cached_s
     """
     engine = open_ledger(url)
     check_migrated(engine)
-    return SqlLedger(engine, results=results, breakers=breakers, cached_s=cached_s)
+    return SqlLedger(engine, results=results, breakers=breakers, given=given)
 
 
 def batch_id(now: datetime) -> str:
@@ -70,14 +70,16 @@ class SqlLedger:
     Args:
         results: somebody stores results, so that other task ids of settled tickets are wanted.
         breakers: the worker wants to know of them with each commit.
-        cached_s: how old an answer may be that is given again, in seconds.
+        given: finds answers that can be given again; None: none is.
     """
 
-    def __init__(self, engine: Engine, *, results: bool = False, breakers: bool = False, cached_s: float = 0.0) -> None:
+    def __init__(
+        self, engine: Engine, *, results: bool = False, breakers: bool = False, given: GivenBefore | None = None
+    ) -> None:
         self._engine = engine
         self._results = results
         self._breakers = breakers
-        self._given_before = GivenBefore(timedelta(seconds=cached_s))
+        self._given = given
 
     def commit(
         self,
@@ -91,7 +93,7 @@ class SqlLedger:
         stubs = {each.delivery.stub.id: each for each in starts if each.delivery.stub is not None}
         with writing(self._engine) as connection:
             rows = lock(connection, sorted({*stubs, *(each.ticket_id for each in settlements)}))
-            answered = self._given_before.look(connection, settlements, now)
+            answered = self._given.look(connection, settlements, now) if self._given else {}
             settled = _settle(connection, [each.given(answered) for each in settlements], rows, worker, now)
             if not settled.isdisjoint(stubs):  # given back and delivered anew within one batch
                 rows |= lock(connection, sorted(settled.intersection(stubs)))
@@ -236,7 +238,9 @@ def _settle(
             "ticket_id": each.ticket_id,
             "at": now,
             "document": msgspec.json.encode(each.outcome.answer).decode(),
-            "asked": each.outcome.asked,
+            "asked": each.outcome.asked.digest if each.outcome.asked else "",
+            "kin": each.outcome.asked.kin if each.outcome.asked else "",
+            "vector": (each.outcome.asked.vector or None) if each.outcome.asked else None,
         }
         for each, _ in counted
         if isinstance(each.outcome, Answered)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from string import Formatter
 
@@ -15,6 +15,7 @@ import msgspec
 
 from schemas.errors import SettingRefused
 from schemas.job import Job
+from schemas.outcome import Asked
 from schemas.ticket import Ticket
 
 FIELDS = ("subject", "body", "language", "customer", "region")
@@ -34,15 +35,24 @@ def messages_of(name: str, job: Job, ticket: Ticket) -> list[Message]:
     return [{"role": "system", "content": job.system}, *shown(job, pieces), {"role": "user", "content": message}]
 
 
-def asked(ticket: Ticket, job: Job) -> str:
-    """A digest of what is asked, and by whom: equal for tickets that the same answer is right for.
+def asked(ticket: Ticket, job: Job, vector: Callable[[str], bytes] | None = None) -> Asked:
+    """What is asked, and by whom: equal for tickets that the same answer is right for.
 
     Blanks and ways to write the same characters make no difference; the tenant does, so that no customer of one ever
     reads what was written to a customer of another.
+
+    Args:
+        vector: of a text, where an answer to a question much like this one would do too.
     """
     talk = messages_of(ticket.job, job, ticket)
-    talk[-1]["content"] = " ".join(unicodedata.normalize("NFC", talk[-1]["content"]).split())
-    parts = (ticket.tenant, job.model, talk, job.answer_schema, job.max_new_tokens)
+    own = " ".join(unicodedata.normalize("NFC", talk[-1]["content"]).split())
+    kin = (ticket.tenant, job.model, talk[:-1], job.template, job.answer_schema, job.max_new_tokens)
+    if vector is None:
+        return Asked(_digest((kin, own)))
+    return Asked(_digest((kin, own)), _digest(kin), vector(own))
+
+
+def _digest(parts: object) -> str:
     return sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
 
 

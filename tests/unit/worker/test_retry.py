@@ -13,7 +13,7 @@ from schemas.breaker import Breaker, Mode
 from schemas.circuit_breaker import UpstreamBreakerSettings
 from schemas.job import Job
 from schemas.model import ModelSettings
-from schemas.outcome import Again, Dead, Outcome, Parked, Retry
+from schemas.outcome import Again, Asked, Dead, Outcome, Parked, Retry
 from schemas.retry_matrix import RETRY_MATRIX, RetryRow, Then
 from schemas.ticket import Ticket
 from workers.ending import MOST_RETURNS, Ending
@@ -36,7 +36,7 @@ tolds = st.builds(
 
 def ending(chance: float = 0.5, models: dict[str, ModelSettings] = MODELS) -> Ending:
     upstreams = Upstreams(frozenset({"far"}), UpstreamBreakerSettings(failures=10**6), 1.0)
-    return Ending(RETRY_MATRIX, models, upstreams, lambda ticket, _job: f"asked {ticket.body}", lambda: chance)
+    return Ending(RETRY_MATRIX, models, upstreams, lambda ticket, _job: Asked(ticket.body), lambda: chance)
 
 
 def attempt(tries: int, model: str = "far", instead_of: str = "") -> Attempt:
