@@ -7,7 +7,10 @@ from typing import Annotated, Literal
 import msgspec
 
 from schemas.ticket import Name
-from schemas.units import Seconds
+from schemas.units import Bytes, Seconds, Share
+
+LEAST_SPLIT = 20 * 10**6
+"""What torch takes at least."""
 
 
 class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,6 +38,39 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """How long an upstream may take for one answer."""
     fallback: Name | Literal[""] = ""
     """Another model, which answers alone what this one would not, one ticket at a time; empty: none."""
+
+
+class AllocatorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How torch's allocator treats a device's memory: `PYTORCH_ALLOC_CONF`, which wins where it is set itself."""
+
+    max_split_size: Bytes = Bytes(0)
+    """Larger pieces are never split, so that small ones do not eat them up; 20 MB or more; 0: torch's own way. 64 MB
+    suits a small device."""
+    expandable_segments: bool = False
+    """Segments grow where they are, instead of new ones beside them; never together with ``max_split_size``."""
+    garbage_collection: Share = Share(0.0)
+    """From this share of the device's memory on, unused pieces are given back before more is asked for; 0: never."""
+
+    def conf(self) -> str:
+        """As torch reads it; empty for torch's own way."""
+        parts: list[str] = []
+        if self.max_split_size:
+            parts.append(f"max_split_size_mb:{self.max_split_size // 10**6}")
+        if self.expandable_segments:
+            parts.append("expandable_segments:True")
+        if self.garbage_collection:
+            parts.append(f"garbage_collection_threshold:{self.garbage_collection:g}")
+        return ",".join(parts)
+
+    def wrong(self) -> tuple[str, str] | None:
+        """The field that cannot be used and why, if there is one."""
+        if self.max_split_size and self.max_split_size < LEAST_SPLIT:
+            return "max_split_size", f"must be {LEAST_SPLIT // 10**6} MB or more, or 0"
+        if self.max_split_size and self.expandable_segments:
+            return "expandable_segments", "cannot be set together with allocator.max_split_size"
+        if self.garbage_collection >= 1:
+            return "garbage_collection", "must be under 100 %"
+        return None
 
 
 def wrong_with(name: str, models: dict[str, ModelSettings]) -> tuple[str, str] | None:

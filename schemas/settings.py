@@ -19,7 +19,7 @@ from schemas.circuit_breaker import CircuitBreakerSettings
 from schemas.edge import EdgeSettings, ReputationList
 from schemas.errors import SettingRefused
 from schemas.job import Job
-from schemas.model import ModelSettings, wrong_with
+from schemas.model import AllocatorSettings, ModelSettings, wrong_with
 from schemas.overload import ReclaimSettings, SheddingSettings
 from schemas.refusal import explained, printable
 from schemas.retry_matrix import RETRY_MATRIX, RetryRow
@@ -187,6 +187,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     """By name; a job names the one it wants."""
     jobs: dict[str, Job] = {}
     """Your own, by name; one called like a shipped job takes its place."""
+    allocator: AllocatorSettings = AllocatorSettings()
     http: HttpSettings = HttpSettings()
     inlet: InletSettings = InletSettings()
     backfill: BackfillSettings = BackfillSettings()
@@ -255,6 +256,8 @@ def load_settings(file: Mapping[str, Any], environment: Mapping[str, str]) -> Se
     for name in settings.models:
         if wrong := wrong_with(name, settings.models):
             raise SettingRefused(f"models.{name}.{wrong[0]}", wrong[1])
+    if wrong := settings.allocator.wrong():
+        raise SettingRefused(f"allocator.{wrong[0]}", wrong[1])
     for kind in settings.retry.keys() - RETRY_MATRIX.keys():
         raise SettingRefused(f"retry.{kind}", f"is no kind of failure; there are {', '.join(RETRY_MATRIX)}")
     return _embedded(settings, environment.get("HOME", "~"))

@@ -65,6 +65,20 @@ def test_the_environment_wins_over_the_file_and_leaves_its_neighbours() -> None:
     assert file == {"http": {"host": "0.0.0.0", "port": 1}}
 
 
+@pytest.mark.parametrize(
+    ("allocator", "field"),
+    [
+        ({"max_split_size": "19MB"}, "allocator.max_split_size"),
+        ({"max_split_size": "64MB", "expandable_segments": True}, "allocator.expandable_segments"),
+        ({"garbage_collection": "100%"}, "allocator.garbage_collection"),
+    ],
+)
+def test_what_torchs_allocator_would_not_take_is_refused(allocator: dict[str, Any], field: str) -> None:
+    with pytest.raises(SettingRefused) as refused:
+        load_settings({"allocator": allocator}, HOME)
+    assert refused.value.field == field
+
+
 def test_quantities_have_units() -> None:
     batch = {"memory_share": "90%", "p95": "750ms", "cool_down": 5}
     settings = load_settings({"worker": {"batch": batch}, "http": {"largest_body": "2MiB"}}, HOME)

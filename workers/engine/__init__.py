@@ -42,6 +42,8 @@ def open_engine(settings: Settings, utc_now: Callable[[], datetime]) -> Engine:
 
 
 def _local(settings: Settings, models: dict[str, ModelSettings]) -> Engine:
+    if conf := settings.allocator.conf():
+        os.environ.setdefault("PYTORCH_ALLOC_CONF", conf)  # read once, when torch is imported below
     from workers.engine.local import LocalEngine
 
     jobs = {name: job for name, job in settings.all_jobs().items() if job.model in models}
