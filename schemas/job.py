@@ -54,6 +54,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             filled in as data: braces and chat-template tokens inside a ticket stay text.
         answer_schema: JSON Schema the answer must satisfy; None for free text.
         max_new_tokens: the longest answer, in tokens.
+        temperature: 0 for the likeliest token each time; higher for more variety.
+        top_p: where tokens are drawn, only among the likeliest that together have this share.
+        seed: what the draws begin with, together with the ticket's id: the same ticket is answered the same way again.
         late: what becomes of a ticket whose deadline has passed: ``dead``, with that reason, or ``answer``: answered
             all the same, once nothing more urgent than low waits.
         over_context: whether a prompt over the context is cut (and the answer marked) or the ticket refused.
@@ -66,6 +69,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     template: str = "{subject}\n\n{body}"
     answer_schema: dict[str, Any] | None = None
     max_new_tokens: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 160
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] = 0.0
+    top_p: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
+    seed: int = 0
     late: Late = Late.DEAD
     over_context: OverContext = OverContext.CUT
     model: Name = "default"

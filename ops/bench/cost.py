@@ -151,7 +151,7 @@ def _steps(runner: Runner, scheduler: Scheduler, rows: int, own: int) -> Iterato
         context = sum(chunk.of.computed for chunk in decoding)
         prompt = sum(chunk.count for chunk in chunks) - len(decoding)
         began_s = time.thread_time()
-        picked = runner.run(chunks, {})
+        picked = runner.run(chunks, {}, {})
         seconds = time.thread_time() - began_s
         scheduler.ran(chunks)
         for row, token in picked:

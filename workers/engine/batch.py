@@ -13,6 +13,7 @@ from workers.engine.grammar import Constraint, Grammar, Vocabulary
 from workers.engine.models.loading import Model
 from workers.engine.prompts import JobPrompts, OverTheContext, Prompt, Prompts
 from workers.engine.runner import Allowed, Runner
+from workers.engine.sampling import Sampler
 from workers.engine.scheduler import BLOCK, Row, Scheduler
 from workers.ports import Completed, Failed, Work
 
@@ -83,7 +84,8 @@ class RunningBatch:
             prompt = Prompt((), [*prompt.prefix, *prompt.tokens], prompt.cut)
         row = self._scheduler.add(prompt.prefix, prompt.tokens, work.job.max_new_tokens)
         constraint = job.grammar.begin() if job.grammar else None
-        self._rows[row] = _Slot(ticket.id, constraint, prompt.cut)
+        sampler = Sampler(work.job, ticket.id) if work.job.temperature else None
+        self._rows[row] = _Slot(ticket.id, constraint, prompt.cut, sampler)
         self.counters.prompt_tokens += len(prompt.prefix) + len(prompt.tokens)
         self.counters.reused_tokens += row.reused
         if constraint:
@@ -93,7 +95,8 @@ class RunningBatch:
         """One step; see `workers.ports.Engine`."""
         chunks = self._scheduler.plan()
         if chunks:
-            picked = self._runner.run(chunks, self._allowed([chunk.of for chunk in chunks if chunk.picks]))
+            picking = [chunk.of for chunk in chunks if chunk.picks]
+            picked = self._runner.run(chunks, self._allowed(picking), self._samplers(picking))
             self._scheduler.ran(chunks)
             self.counters.slot_steps += len(self._rows)
             self.counters.useful_slot_steps += sum(isinstance(chunk.of, Row) for chunk in chunks)
@@ -128,6 +131,10 @@ class RunningBatch:
     def _allowed(self, picking: list[Any]) -> dict[Row, Allowed]:
         slots = ((row, self._rows[row].constraint) for row in picking)
         return {row: constraint.allowed() for row, constraint in slots if constraint}
+
+    def _samplers(self, picking: list[Any]) -> dict[Row, Sampler]:
+        slots = ((row, self._rows[row].sampler) for row in picking)
+        return {row: sampler for row, sampler in slots if sampler}
 
     def _go_on(self, row: Row, tokens: list[int]) -> None:
         """Adds tokens to an answer and ends it where they end it."""
@@ -184,6 +191,7 @@ class _Slot(NamedTuple):
     ticket_id: str
     constraint: Constraint | None
     prompt_cut: bool
+    sampler: Sampler | None
 
 
 def _grammar(name: str, job: Job, vocabulary: Vocabulary) -> Grammar | None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from workers.engine.layout import Caches, Layout
 from workers.engine.networks import Network
+from workers.engine.sampling import Sampler
 from workers.engine.scheduler import Chunk, Row
 
 Allowed = NDArray[np.bool_]
@@ -34,8 +35,11 @@ class Runner:
         self._caches.prefixes.release(blocks, wipe=True)
 
     @torch.inference_mode()
-    def run(self, chunks: Sequence[Chunk], allowed: Mapping[Row, Allowed]) -> list[tuple[Row, int | None]]:
-        """Computes the chunks and picks the likeliest next token of every row that is complete.
+    def run(
+        self, chunks: Sequence[Chunk], allowed: Mapping[Row, Allowed], samplers: Mapping[Row, Sampler]
+    ) -> list[tuple[Row, int | None]]:
+        """Computes the chunks and picks the next token of every row that is complete: the likeliest, or as its sampler
+        draws it.
 
         A row in ``allowed`` picks among its allowed tokens only. None in place of a token: the row's numbers are no
         longer finite; it must leave, and its blocks be wiped.
@@ -53,5 +57,9 @@ class Runner:
         if not rows:
             return []
         best, tokens = logits.max(dim=-1)  # a NaN anywhere makes the largest a NaN
-        sound = best.isfinite().tolist()
-        return [(row, token if fine else None) for row, token, fine in zip(rows, tokens.tolist(), sound, strict=True)]
+        picked: list[tuple[Row, int | None]] = []
+        for index, (row, token, sound) in enumerate(zip(rows, tokens.tolist(), best.isfinite().tolist(), strict=True)):
+            if sound and row in samplers:
+                token = samplers[row].pick(logits[index])
+            picked.append((row, token if sound else None))
+        return picked

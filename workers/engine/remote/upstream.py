@@ -75,9 +75,11 @@ class Upstream:
             "model": self.model,
             "messages": talk,
             "max_tokens": job.max_new_tokens,
-            "temperature": 0,
+            "temperature": job.temperature,
             "stream": False,
         }
+        if job.temperature:
+            asked |= {"top_p": job.top_p, "seed": job.seed}
         if job.answer_schema is not None:
             schema = {"name": name, "schema": job.answer_schema, "strict": True}
             asked["response_format"] = {"type": "json_schema", "json_schema": schema}
