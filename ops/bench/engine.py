@@ -1,4 +1,4 @@
-"""The engine against transformers: same model, type, prompts and answer lengths, one after the other."""
+"""The engine against transformers, one after the other: same model, type, prompts, answer lengths. Then its caches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Device = Literal["cpu", "cuda"]
 
 SLOTS = 16
 STATIC_ROWS = 8
-TICKETS, QUICK_TICKETS = 144, 12
+TICKETS, QUICK_TICKETS = 144, 8
 ROUNDS = 3
 """Of the full run. Every way has its turn in each, so that the machine's moods cancel out."""
 ALONE, QUICK_ALONE = 3, 1
@@ -43,6 +43,7 @@ def bench_engine(home: Path, device: Device, *, quick: bool, note: Callable[[str
     load = load_of(QUICK_TICKETS if quick else TICKETS)  # before anything large is loaded
     import torch
 
+    from ops.bench.kv import FULL, QUICK, bench_kv
     from ops.bench.peers import Peer
     from schemas.model import ModelSettings
     from workers.engine.models.loading import load_model
@@ -55,11 +56,19 @@ def bench_engine(home: Path, device: Device, *, quick: bool, note: Callable[[str
         model = load_model(ModelSettings(device=device, dtype="bfloat16"), home)
         peer = Peer(packaged_model(home), model.dtype, model.device)
         rows = _answers(model, peer, load, quick, note)
+        kv_figures, kv_rows = bench_kv(model, QUICK if quick else FULL, note)
     finally:
         torch.set_num_threads(threads)
+    left_out = ["costs of the KV schemes: leave --quick out"] if quick else []
     facts: dict[str, str | int | float] = {"device": device, "dtype": "bfloat16", "threads": 1}
     facts |= {"slots": SLOTS, "answer_tokens": sum(lengths_of(load)), "longest_answer": max(lengths_of(load))}
-    return Report(bench="engine", machine=machine() | facts, figures=_figures(rows), rows=rows)
+    return Report(
+        bench="engine",
+        machine=machine() | facts,
+        figures=_figures(rows) | kv_figures,
+        rows=rows + kv_rows,
+        left_out=left_out,
+    )
 
 
 def _answers(model: Model, peer: Peer, load: list[Work], quick: bool, note: Callable[[str], None]) -> list[Row]:

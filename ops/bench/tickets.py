@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +35,10 @@ SYSTEM = (
 """About 300 tokens."""
 
 LONGEST = 256
+"""Tokens of an answer."""
+
+LENGTH = 1500
+"""Tokens of a row whose KV cache is measured, and of a text that is read through it."""
 
 _ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -44,16 +49,46 @@ def english_tickets(count: int) -> list[Ticket]:
     Raises:
         SettingRefused: TICKETMILL_DATA names no folder with that file.
     """
+    texts = _texts()
+    return [_ticket(at, texts[at * len(texts) // count]) for at in range(count)]
+
+
+def long_tickets(count: int) -> list[Ticket]:
+    """Tickets of four real messages each, so that they have much to be read; of one topic as they lie in the file."""
+    texts = _texts()
+    starts = [at * (len(texts) - 4) // max(count, 1) for at in range(count)]
+    return [_ticket(at, "\n\n".join(texts[start : start + 4])) for at, start in enumerate(starts)]
+
+
+def long_load(count: int) -> list[Work]:
+    """Tickets with the system message's text as their own, so that no row shares what it reads."""
+    job = Job(system="You answer customers.", template=SYSTEM.replace("{", "{{") + "\n\n{body}", max_new_tokens=48)
+    return [Work(ticket=ticket, job=job) for ticket in english_tickets(count)]
+
+
+def texts_of(tokenizer: Any, count: int, length: int) -> list[list[int]]:
+    """So many texts of ``length`` tokens, each of tickets that follow one another in the file by leaps."""
+    texts, made = _texts(), list[list[int]]()
+    for number in range(count):
+        tokens: list[int] = []
+        at = number * len(texts) // count
+        while len(tokens) < length:
+            tokens += tokenizer(texts[at % len(texts)] + "\n\n", add_special_tokens=False).input_ids
+            at += 37
+        made.append(tokens[:length])
+    return made
+
+
+def _texts() -> list[str]:
     folder = os.environ.get("TICKETMILL_DATA", "")
     file = Path(folder) / "tickets_en.jsonl"
     if not folder or not file.is_file():
         raise SettingRefused("TICKETMILL_DATA", "names no folder with tickets_en.jsonl")
-    texts = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    spread = [texts[at * len(texts) // count] for at in range(count)]
-    return [
-        Ticket(id=str(at), tenant="bench", received_at=_ANY_TIME, job="reply", body=text["text"])
-        for at, text in enumerate(spread)
-    ]
+    return [json.loads(line)["text"] for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def _ticket(number: int, body: str) -> Ticket:
+    return Ticket(id=str(number), tenant="bench", received_at=_ANY_TIME, job="reply", body=body)
 
 
 def skewed_lengths(count: int) -> list[int]:

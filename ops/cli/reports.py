@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 from enum import StrEnum
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -96,7 +97,8 @@ def bench(
     if json:
         print_json(report)
         return
-    print_table("Runs", tuple(report.rows[0]) if report.rows else (), [tuple(row.values()) for row in report.rows])
+    for columns, rows in groupby(report.rows, key=tuple):
+        print_table("\nRuns", columns, [tuple(row.values()) for row in rows])
     print_table("\nFigures", ("", ""), report.figures.items())
     for left_out in report.left_out:
         print_text(f"left out: {left_out}")

@@ -54,7 +54,11 @@ def test_a_quick_comparison_of_the_engine(process: Callable[..., Process], packa
     assert all(figures[name] > 0 for name in ("answers_vs_static8", "answers_vs_hf_continuous", "single_vs_generate"))
     assert figures["prefix_hit_rate"] >= 0.85
     assert figures["useful_slot_share"] >= 0.85
-    assert {row["way"] for row in report["rows"]} >= {"engine", "static8", "hf_continuous", "engine_alone", "generate"}
+    assert figures["int8_saved_vs_fp16"] >= 0.45
+    assert figures["int4_saved_vs_fp16"] >= 0.65
+    assert figures["best_saved_vs_fp16"] >= 0.72
+    assert 0 <= figures["sparse_triage_agreement"] <= 1
+    assert {row.get("way") for row in report["rows"]} >= {"engine", "static8", "hf_continuous", "engine_alone", "generate"}
 
 
 def test_the_engine_is_not_compared_without_tickets(process: Callable[..., Process]) -> None:

@@ -11,7 +11,7 @@ import torch
 from workers.engine.cache import Cache
 from workers.engine.layout import Caches, Layout
 from workers.engine.networks import Network
-from workers.engine.pruning import SINKS, WATCHERS
+from workers.engine.pruning import RECENT, SINKS
 from workers.engine.scheduler import BLOCK, Chunk, Prefix, Row, blocks_for, kept
 
 
@@ -43,7 +43,7 @@ def read(
         keep: share of the text's first two thirds that is kept when they have been read.
     """
     row = Row(Prefix(()), list(tokens), len(tokens) * 2 // 3, 0, list(range(blocks_for(len(tokens)))))
-    row.droppable = row.prompt - kept(row.prompt, keep, SINKS + WATCHERS)
+    row.droppable = row.prompt - kept(row.prompt, keep, SINKS + RECENT)
     costs: list[torch.Tensor] = []
     picks: list[torch.Tensor] = []
     while row.computed < len(tokens) - 1:

@@ -15,7 +15,7 @@ from workers.engine.cache.codes import Codes
 from workers.engine.cache.quantized import WINDOW, QuantizedCache
 from workers.engine.cache.schemes import CODINGS, room_for
 from workers.engine.networks import KVShape
-from workers.engine.pruning import SINKS, WATCHERS, most_attended
+from workers.engine.pruning import SINKS, RECENT, most_attended
 from workers.engine.scheduler import BLOCK, blocks_for
 from workers.ports import Completed
 
@@ -87,7 +87,7 @@ def test_attention_decides_what_sparse_keeps() -> None:
     assert chosen.shape == (2, 90)
     for head in chosen.tolist():
         assert head == sorted(set(head))
-        assert set(range(SINKS)) | set(range(300 - WATCHERS, 300)) <= set(head)
+        assert set(range(SINKS)) | set(range(300 - RECENT, 300)) <= set(head)
     assert 117 in chosen[1].tolist()
 
 

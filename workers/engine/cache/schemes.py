@@ -12,7 +12,7 @@ from workers.engine.cache.full import FullCache
 from workers.engine.cache.quantized import QuantizedCache
 from workers.engine.layout import Caches
 from workers.engine.networks import KVShape
-from workers.engine.pruning import SINKS, WATCHERS
+from workers.engine.pruning import RECENT, SINKS
 from workers.engine.scheduler import BLOCK, Scheduler, blocks_for
 
 KEEP = 0.3
@@ -59,7 +59,7 @@ class Room(NamedTuple):
             stop,
             prefix_blocks=self.prefix_blocks,
             keep=KEEP if self.scheme is KVCache.SPARSE else 1.0,
-            least_kept=SINKS + WATCHERS,
+            least_kept=SINKS + RECENT,
             most_rows=self.most_rows,
         )
 
