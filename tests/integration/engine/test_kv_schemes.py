@@ -15,7 +15,7 @@ from workers.engine.cache.codes import Codes
 from workers.engine.cache.quantized import WINDOW, QuantizedCache
 from workers.engine.cache.schemes import CODINGS, room_for
 from workers.engine.networks import KVShape
-from workers.engine.pruning import SINKS, RECENT, most_attended
+from workers.engine.pruning import RECENT, SINKS, most_attended
 from workers.engine.scheduler import BLOCK, blocks_for
 from workers.ports import Completed
 
