@@ -13,6 +13,7 @@ from schemas.job import Job, KVCache
 from schemas.model import ModelSettings
 from workers.engine.batch import RunningBatch
 from workers.engine.cache.schemes import room_for
+from workers.engine.canary import served_schemes
 from workers.engine.memory import Memory, give_back, host_memory, resident_bytes
 from workers.engine.models.loading import Model, load_model
 from workers.engine.runner import Runner
@@ -44,11 +45,16 @@ class LocalEngine:
         first = loaded.get("default") or next(iter(loaded.values()))
         choose_threads(models["default" if "default" in loaded else next(iter(loaded))].threads, first)
         self._name, self._device = first.name, first.device
-        schemes = sorted({job.kv_cache for job in jobs.values()} | {KVCache.FULL})
-        pairs = [(name, scheme) for name in loaded for scheme in schemes]
+        asked = {job.kv_cache for job in jobs.values()} | {KVCache.FULL}
+        self._served = {
+            (name, scheme): serving
+            for name, model in loaded.items()
+            for scheme, serving in served_schemes(model, asked).items()
+        }
+        pairs = sorted({(name, serving) for (name, _), serving in self._served.items()})
         self._batches = {pair: running_batch(loaded[pair[0]], len(pairs), pair[1]) for pair in pairs}
         for name, job in jobs.items():
-            self._batches[job.model, job.kv_cache].prepare(name, job)
+            self._batch_of(job).prepare(name, job)
 
     @property
     def model(self) -> str:
@@ -62,7 +68,7 @@ class LocalEngine:
 
     def add(self, work: Work) -> None:
         """See `workers.ports.Engine`."""
-        self._batches[work.job.model, work.job.kv_cache].add(work)
+        self._batch_of(work.job).add(work)
 
     def step(self) -> list[Completed | Failed]:
         """See `workers.ports.Engine`.
@@ -149,6 +155,9 @@ class LocalEngine:
         gc.collect()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
+
+    def _batch_of(self, job: Job) -> RunningBatch:
+        return self._batches[job.model, self._served[job.model, job.kv_cache]]
 
     def _memory(self) -> Memory:
         if self._device.type != "cuda":

@@ -94,7 +94,11 @@ def test_attention_decides_what_sparse_keeps() -> None:
 @pytest.mark.parametrize("scheme", KVCache)
 @pytest.mark.parametrize("kind", ["llama", "gpt_neox"])
 def test_rows_come_and_go_in_every_scheme_as_if_alone(
-    scheme: KVCache, kind: str, model_of_kind: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    scheme: KVCache,
+    kind: str,
+    model_of_kind: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr("workers.engine.local._STEP_TOKENS", {"cpu": 8192})  # a prompt is one chunk, in company too
     jobs = {
@@ -114,6 +118,7 @@ def test_rows_come_and_go_in_every_scheme_as_if_alone(
     texts = {key: each.answer.text for key, each in together.items() if isinstance(each, Completed)}
     assert texts == {key: each.answer.text for key, each in alone.items() if isinstance(each, Completed)}
     assert len(texts) == len(tickets)
+    assert "refused" not in caplog.text
 
 
 def _quantized(scheme: KVCache, blocks: int, open_blocks: int) -> QuantizedCache:
