@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -41,6 +41,7 @@ from producer.load import Load
 from producer.policy.copies import CopyLimits
 from producer.policy.gate import TextGate
 from producer.policy.senders import SenderLimits, Senders
+from producer.policy.shares import Shares, window_of
 from producer.policy.shedding import Busy
 from producer.policy.text.content import ContentModel
 from producer.policy.text.shape import ShapeLimits
@@ -81,20 +82,24 @@ class Producer:
     gate: Admission | OpenGate
     intake: Intake
 
-    def relay(self, backfill_share: Callable[[], float] = lambda: 1.0) -> Relay:
+    def relay(self, load: Load | None = None) -> Relay:
         """A relay with a connection to the broker of its own: one thread's.
 
         Args:
-            backfill_share: how much of its window the backfill gets just now.
+            load: how much there is to do just now; without it the backfill has its whole window, and every tenant all.
         """
+        fairness = self.settings.fairness
+        fair = load is not None and fairness.window > 0
         settings = self.settings
         broker = open_broker(settings.broker.url)
         return Relay(
             SqlOutbox(self.engine),
             broker,
             chunk=settings.relay.chunk,
-            window=lambda: int(settings.backfill.window * backfill_share()),
+            window=lambda: int(settings.backfill.window * (load.backfill_share() if load else 1.0)),
             judge=self.gate.judge_held,
+            shares=Shares(fairness.weights) if fair else None,
+            share=lambda: window_of(load.per_s if load else None, fairness.window),
         )
 
     def reconciler(self) -> Reconciler:
@@ -229,7 +234,7 @@ def open_floor(producer: Producer) -> Floor:
     load = open_load(producer)
     relaying = RelayTurns(
         tray,
-        producer.relay(load.backfill_share),
+        producer.relay(load),
         Duty(books, "relay", holder, DUTY_LASTS),
         utc_now,
         timedelta(seconds=settings.relay.interval),

@@ -70,6 +70,11 @@ class Load:
             return turned
         return turned_by_wait(self._backlog, priority, self._longest_s.get(priority, 0.0))
 
+    @property
+    def per_s(self) -> float | None:
+        """Tickets that leave their slots a second; None while that is not known."""
+        return self._backlog.per_s
+
     def backfill_share(self) -> float:
         """How much of its window the backfill gets."""
         return 0.0 if self._level else backfill_share(self._backlog, self._longest_s)
@@ -83,7 +88,7 @@ class Load:
             self._why = f"the processor was {share:.0%} busy with other work for too long"
         self._level = level
         queued, ended = self._read()
-        self._backlog = Backlog(queued=queued, per_s=self._rate.seen(ended, now_s))
+        self._backlog = Backlog(queued=queued, per_s=self._rate.seen(ended, sum(queued.values()), now_s))
         opened = self._shown.by_hand()
         if opened is not None and opened != bool(self._level):
             self._busy.force(opened)

@@ -89,11 +89,19 @@ Judge = Callable[[Sequence[Ticket]], Sequence[Verdict]]
 """Gives one verdict a ticket, in order."""
 
 
+Room = Callable[[Priority, str], int]
+"""How many more tickets of that priority and tenant there is room for."""
+
+
 class Outbox(Protocol):
     """Tickets on their way to the broker."""
 
-    def unpublished(self, most: int, due_before: datetime) -> list[Stub]:
-        """Queued tickets that are due and whose message is not on the broker yet, the most urgent first."""
+    def unpublished(self, most: int, due_before: datetime, room: Room | None = None) -> list[Stub]:
+        """Queued tickets that are due and whose message is not on the broker yet, the most urgent first.
+
+        Args:
+            most: in all; of each tenant and priority, where ``room`` says how many of those are wanted.
+        """
         ...
 
     def published(self, stubs: Sequence[Stub], now: datetime) -> None:
@@ -234,6 +242,10 @@ class Broker(Protocol):
 
     def publish(self, stubs: Sequence[Stub]) -> None:
         """Puts messages on their priority queues; returns once the broker has confirmed every one."""
+        ...
+
+    def lengths(self) -> Mapping[Priority, int]:
+        """How many messages lie on each queue, for anyone to take."""
         ...
 
     def held(self) -> Mapping[Priority, int]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import groupby
 from threading import Condition
 
+from producer.policy.shares import Shares
 from producer.ports import Books, Broker, Judge, Outbox
 from schemas.envelope import Stub
 from schemas.ticket import Priority
@@ -28,22 +30,42 @@ class Relay:
         chunk: messages in one call to the broker, and tickets in one transaction.
         window: backfill tickets that may be queued at once, asked each time.
         judge: the gate, which backfill tickets meet when they are released.
+        shares: who may publish how much; None: everyone all.
+        share: tickets in a tenant's window on each queue, asked each time.
     """
 
-    def __init__(self, outbox: Outbox, broker: Broker, *, chunk: int, window: Callable[[], int], judge: Judge) -> None:
+    def __init__(
+        self,
+        outbox: Outbox,
+        broker: Broker,
+        *,
+        chunk: int,
+        window: Callable[[], int],
+        judge: Judge,
+        shares: Shares | None = None,
+        share: Callable[[], int] = lambda: 0,
+    ) -> None:
         self._outbox = outbox
         self._judge = judge
         self._broker = broker
         self._chunk = chunk
         self._window = window
+        self._shares = shares
+        self._share = share
 
     def hand_over(self, stubs: Sequence[Stub], now: datetime) -> int:
-        """Publishes these, the most urgent first, and notes it; returns how many."""
+        """Publishes these, the most urgent first, and notes it; returns how many. What its tenant has no room for stays
+        in the outbox."""
         ordered = sorted(stubs, key=lambda stub: stub.priority.rank)
+        if self._shares is not None and ordered:
+            self._shares.drained(self._broker.lengths())
+            ordered = self._shares.allowed(ordered, self._share())
         for start in range(0, len(ordered), self._chunk):
             chunk = ordered[start : start + self._chunk]
             self._broker.publish(chunk)
             self._outbox.published(chunk, now)
+            if self._shares is not None:
+                self._shares.published(chunk)
         return len(ordered)
 
     def sweep(self, now: datetime, taken_since: datetime | None = None) -> int:
@@ -53,10 +75,26 @@ class Relay:
             taken_since: what was taken in since then is about to be handed over, and left alone here.
         """
         due_before = min(now - GRACE, (taken_since or now) - timedelta(microseconds=1))
-        count = self.hand_over(self._outbox.unpublished(self._chunk, due_before), now)
+        count = self.hand_over(self._left_over(due_before), now)
         count += self.hand_over(self._outbox.wake(self._chunk, now), now)
         count += self.hand_over(self._outbox.unpark(self._chunk, now), now)
         return count + self.hand_over(self._released(now), now)
+
+    def _left_over(self, due_before: datetime) -> list[Stub]:
+        """A chunk of what is due and not published, everyone in turn."""
+        shares = self._shares
+        if shares is None:
+            return self._outbox.unpublished(self._chunk, due_before)
+        shares.drained(self._broker.lengths())
+        window = self._share()
+        stubs = self._outbox.unpublished(self._chunk, due_before, lambda who, tenant: shares.room(who, tenant, window))
+        line: list[Stub] = []
+        for _, of_priority in groupby(stubs, key=lambda stub: stub.priority):
+            waiting: dict[str, list[Stub]] = {}
+            for stub in of_priority:
+                waiting.setdefault(stub.tenant, []).append(stub)
+            line += shares.turn(waiting)
+        return line[: self._chunk]
 
     def _released(self, now: datetime) -> list[Stub]:
         return self._outbox.release_backfill(self._window(), self._chunk, self._judge, now)

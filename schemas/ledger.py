@@ -28,7 +28,7 @@ from schemas.errors import LedgerNotMigrated, LedgerUnavailable, SettingRefused
 from schemas.states import FINAL, State, check_move
 from schemas.tables import IN_CONVERSATION, conversations, history, tickets
 
-HEAD = "0006"
+HEAD = "0007"
 """Version of the tables that this code works with: the last file under ``alembic/versions``; a test compares."""
 
 BUSY_TIMEOUT_S = 30.0

@@ -26,6 +26,15 @@ class ReclaimSettings(_Section, frozen=True, kw_only=True):
     """More than this share of the latest requests ran out of time."""
 
 
+class FairnessSettings(_Section, frozen=True, kw_only=True):
+    """How tenants share the queues. What is over a tenant's window waits in the ledger and follows as it empties."""
+
+    window: Seconds = Seconds(10.0)
+    """Of each tenant and priority so much work lies on its queue, at the rate that workers have lately; 0: all."""
+    weights: dict[str, Annotated[float, msgspec.Meta(gt=0)]] = {}
+    """By tenant: how many times the others' share it gets, where it is not 1."""
+
+
 class SheddingSettings(_Section, frozen=True, kw_only=True):
     """How long a ticket may be expected to wait when it comes; beyond that the door says when to come back; 0: ever so
     long. The backfill waits in the ledger, let in more slowly as live work nears these, and urgent tickets always may.

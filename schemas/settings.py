@@ -20,7 +20,7 @@ from schemas.edge import EdgeSettings, ReputationList
 from schemas.errors import SettingRefused
 from schemas.job import Job
 from schemas.model import AllocatorSettings, ModelSettings, wrong_with
-from schemas.overload import ReclaimSettings, SheddingSettings
+from schemas.overload import FairnessSettings, ReclaimSettings, SheddingSettings
 from schemas.refusal import explained, printable
 from schemas.retry_matrix import RETRY_MATRIX, RetryRow
 from schemas.shipped_jobs import SHIPPED_JOBS
@@ -192,6 +192,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     inlet: InletSettings = InletSettings()
     backfill: BackfillSettings = BackfillSettings()
     relay: RelaySettings = RelaySettings()
+    fairness: FairnessSettings = FairnessSettings()
     shedding: SheddingSettings = SheddingSettings()
     review: ReviewSettings = ReviewSettings()
     flower: FlowerSettings = FlowerSettings()
@@ -333,7 +334,7 @@ def _paths(section: type[msgspec.Struct], above: tuple[str, ...]) -> Iterator[tu
             yield from _paths(each.type, path)
         elif path == ("models",):
             yield from _paths(ModelSettings, ("models", "default"))
-        elif path not in (("jobs",), ("edge", "lists"), ("retry",)):
+        elif path not in (("jobs",), ("edge", "lists"), ("retry",), ("fairness", "weights")):
             yield path
 
 

@@ -66,6 +66,7 @@ tickets = sa.Table(
 sa.Index(
     "ix_tickets_outbox",
     tickets.c.priority,
+    tickets.c.tenant,
     tickets.c.due_at,
     sqlite_where=sa.and_(tickets.c.published_at.is_(None), tickets.c.due_at.is_not(None)),
     postgresql_where=sa.and_(tickets.c.published_at.is_(None), tickets.c.due_at.is_not(None)),

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from operator import attrgetter
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.engine import Engine
+from sqlalchemy.engine import Connection, Engine
 
 from producer.adapters.parking import unpark
 from producer.adapters.queueing import STUB_COLUMNS, queue, stub_of
 from producer.adapters.verdicts import write_verdicts
-from producer.ports import Judge
+from producer.ports import Judge, Room
 from schemas.bulk import Bulk
 from schemas.envelope import Stub
 from schemas.ledger import Locked, Move, lock, move, reading, writing
@@ -28,14 +30,21 @@ class SqlOutbox:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def unpublished(self, most: int, due_before: datetime) -> list[Stub]:
-        """Queued tickets that are due and whose message is not on the broker yet, the most urgent first."""
+    def unpublished(self, most: int, due_before: datetime, room: Room | None = None) -> list[Stub]:
+        """See Outbox."""
         stubs: list[Stub] = []
         with reading(self._engine) as connection:
             for priority in Priority:
-                if len(stubs) < most:
-                    asked = {"rank": priority.rank, "due_before": due_before, "most": most - len(stubs)}
-                    stubs += [stub_of(row) for row in connection.execute(_UNPUBLISHED, asked)]
+                asked = {"rank": priority.rank, "due_before": due_before}
+                found: list[sa.Row[Any]] = []
+                for tenant in _tenants(connection, priority):
+                    wanted = most if room is None else min(most, room(priority, tenant))
+                    if wanted > 0:
+                        found += connection.execute(_UNPUBLISHED, asked | {"tenant": tenant, "most": wanted})
+                found.sort(key=attrgetter("due_at"))
+                stubs += map(stub_of, found)
+                if room is None and len(stubs) >= most:
+                    return stubs[:most]
         return stubs
 
     def published(self, stubs: Sequence[Stub], now: datetime) -> None:
@@ -94,10 +103,23 @@ class SqlOutbox:
 _STOPPED = {Action.REJECT: State.REJECTED, Action.REVIEW: State.IN_REVIEW}
 _ticket = msgspec.json.Decoder(Ticket)
 
+
+def _tenants(connection: Connection, priority: Priority) -> Iterator[str]:
+    """Those who have something in the outbox: a step down the index for each, however much that is."""
+    tenant = ""
+    while tenant := connection.execute(_NEXT_TENANT, {"rank": priority.rank, "after": tenant}).scalar_one() or "":
+        yield tenant
+
+
+_IN_OUTBOX = sa.and_(tickets.c.published_at.is_(None), tickets.c.due_at.is_not(None))
+_NEXT_TENANT = sa.select(sa.func.min(tickets.c.tenant)).where(
+    tickets.c.priority == sa.bindparam("rank"), tickets.c.tenant > sa.bindparam("after"), _IN_OUTBOX
+)
 _UNPUBLISHED = (
-    sa.select(*STUB_COLUMNS)
+    sa.select(*STUB_COLUMNS, tickets.c.due_at)
     .where(
         tickets.c.priority == sa.bindparam("rank"),
+        tickets.c.tenant == sa.bindparam("tenant"),
         tickets.c.published_at.is_(None),
         tickets.c.due_at <= sa.bindparam("due_before"),
         tickets.c.state == State.QUEUED.value,

@@ -46,6 +46,11 @@ class RabbitBroker:
             with self._open() as line:
                 line.publish(stubs)
 
+    def lengths(self) -> Mapping[Priority, int]:
+        """See Broker."""
+        with self._open() as line:
+            return {priority: line.state(priority).message_count for priority in PRIORITY_QUEUES}
+
     def held(self) -> Mapping[Priority, int]:
         """See Broker. RabbitMQ does not tell how many messages consumers hold, only when a queue has none ready."""
         with self._open() as line:

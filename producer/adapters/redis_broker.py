@@ -43,15 +43,23 @@ class RedisBroker:
                 pipeline.lpush(self._server.key(queue), *batch)
             pipeline.execute()
 
+    def lengths(self) -> Mapping[Priority, int]:
+        """See Broker."""
+        with self._server.client() as redis:
+            return self._lengths(redis)
+
     def held(self) -> Mapping[Priority, int]:
         """See Broker."""
         with self._server.client() as redis:
-            pipeline = redis.pipeline(transaction=False)
-            for queue in PRIORITY_QUEUES.values():
-                pipeline.llen(self._server.key(queue))
-            queued = pipeline.execute()
+            queued = self._lengths(redis)
             leased = Counter(stub.priority for stub in self._leased(redis))
-        return {priority: count + leased[priority] for priority, count in zip(PRIORITY_QUEUES, queued, strict=True)}
+        return {priority: count + leased[priority] for priority, count in queued.items()}
+
+    def _lengths(self, redis: Redis) -> dict[Priority, int]:
+        pipeline = redis.pipeline(transaction=False)
+        for queue in PRIORITY_QUEUES.values():
+            pipeline.llen(self._server.key(queue))
+        return dict(zip(PRIORITY_QUEUES, pipeline.execute(), strict=True))
 
     def lost(self, suspects: Sequence[Stub]) -> list[Stub]:
         """See Broker. One that is moved while we look may be reported lost: that is rare, and harmless."""

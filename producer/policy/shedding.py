@@ -56,18 +56,19 @@ class DrainRate:
         self._last: tuple[float, int] | None = None
         self._per_s: float | None = None
 
-    def seen(self, ended: int, now_s: float) -> float | None:
-        """Tickets a second.
+    def seen(self, ended: int, waiting: int, now_s: float) -> float | None:
+        """Tickets a second. What is not worked off because nothing waits says nothing of how fast it would be.
 
         Args:
             ended: attempts that the ledger knows of, ever.
+            waiting: tickets that are queued.
         """
         if self._last is not None and now_s > self._last[0]:
             passed_s = now_s - self._last[0]
             rate = max(0, ended - self._last[1]) / passed_s
             if self._per_s is None:
                 self._per_s = rate or None
-            else:
+            elif waiting or rate > self._per_s:
                 self._per_s += min(1.0, passed_s / MEMORY_S) * (rate - self._per_s)
         self._last = now_s, ended
         return self._per_s

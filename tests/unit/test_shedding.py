@@ -41,17 +41,20 @@ def test_a_more_urgent_ticket_never_waits_longer(queued: dict[Priority, int], pe
 
 
 def test_nothing_is_turned_away_before_anything_was_worked_off() -> None:
-    backlog = Backlog(queued={Priority.NORMAL: 10**6}, per_s=DrainRate().seen(0, 1.0))
+    backlog = Backlog(queued={Priority.NORMAL: 10**6}, per_s=DrainRate().seen(0, 10**6, 1.0))
     assert turned_by_wait(backlog, Priority.NORMAL, 1.0) is None
 
 
 def test_the_rate_follows_what_ends() -> None:
     rate = DrainRate()
     for second in range(600):
-        seen = rate.seen(50 * second, float(second))
+        seen = rate.seen(50 * second, 9, float(second))
     assert seen == pytest.approx(50, rel=0.01)
     for second in range(600, 1200):
-        seen = rate.seen(50 * 599, float(second))
+        seen = rate.seen(50 * 599, 0, float(second))
+    assert seen == pytest.approx(50, rel=0.01)  # nothing waits: as fast as ever, for all that is known
+    for second in range(1200, 1800):
+        seen = rate.seen(50 * 599, 9, float(second))
     assert seen is not None
     assert seen < 0.1
 
