@@ -86,8 +86,8 @@ me. I have never lost my card or given the number to anyone. Please stop the pay
 long it takes until the money is back in my account.
 
 I wrote to you three weeks ago about the noise that the washing machine makes, and the technician who came could not
-find anything. Now there is water on the floor after every wash. The machine is eleven months old, so the guarantee still
-holds. When can somebody come and look at it? I am at home on Tuesday and on Wednesday after four.
+find anything. Now there is water on the floor after every wash. The machine is eleven months old, so the guarantee
+still holds. When can somebody come and look at it? I am at home on Tuesday and on Wednesday after four.
 
 Thank you for the quick answer. The new password works, and I can see my orders again. One more question: is it possible
 to have the bills sent to another address than the goods? My company pays for the books, but they should come
