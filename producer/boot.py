@@ -40,6 +40,7 @@ from producer.intake import Intake
 from producer.load import Load
 from producer.policy.copies import CopyLimits
 from producer.policy.gate import TextGate
+from producer.policy.running import RunningLimits
 from producer.policy.senders import SenderLimits, Senders
 from producer.policy.shares import Shares, window_of
 from producer.policy.shedding import Busy
@@ -63,6 +64,9 @@ DUTY_LASTS = timedelta(seconds=5)
 
 TRAY_CHUNKS = 40
 """Chunks that the doors may be ahead of the relay; what is beyond that is left to its sweep."""
+
+LIMITED_S = 0.1
+"""Between two sweeps where somebody may only run so many tickets: what ends makes room for the next."""
 
 COUNTED_EVERY_S = 1.0
 """Between two writings of the number of verdicts: what a killed process has not counted is at most this old."""
@@ -98,6 +102,7 @@ class Producer:
             chunk=settings.relay.chunk,
             window=lambda: int(settings.backfill.window * (load.backfill_share() if load else 1.0)),
             judge=self.gate.judge_held,
+            limits=RunningLimits(settings.limits.tenants, settings.limits.jobs),
             shares=Shares(fairness.weights) if fair else None,
             share=lambda: window_of(load.per_s if load else None, fairness.window),
         )
@@ -237,7 +242,7 @@ def open_floor(producer: Producer) -> Floor:
         producer.relay(load),
         Duty(books, "relay", holder, DUTY_LASTS),
         utc_now,
-        timedelta(seconds=settings.relay.interval),
+        timedelta(seconds=min(settings.relay.interval, LIMITED_S) if settings.limits.any else settings.relay.interval),
         settings.relay.chunk,
     )
     reconciling = ReconcilerTurns(

@@ -5,7 +5,7 @@ Every method of a ledger's port is one transaction, and raises LedgerUnavailable
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -96,12 +96,23 @@ Room = Callable[[Priority, str], int]
 class Outbox(Protocol):
     """Tickets on their way to the broker."""
 
-    def unpublished(self, most: int, due_before: datetime, room: Room | None = None) -> list[Stub]:
+    def unpublished(
+        self, most: int, due_before: datetime, room: Room | None = None, without: Collection[str] = ()
+    ) -> list[Stub]:
         """Queued tickets that are due and whose message is not on the broker yet, the most urgent first.
 
         Args:
             most: in all; of each tenant and priority, where ``room`` says how many of those are wanted.
+            without: jobs that are not wanted.
         """
+        ...
+
+    def under_way(self, tenants: Collection[str], jobs: Collection[str]) -> dict[str, tuple[str, str]]:
+        """Tickets of these tenants or jobs that are published or run: tenant and job by id."""
+        ...
+
+    def still_under_way(self, ticket_ids: Collection[str]) -> list[str]:
+        """Those of them that are published or run."""
         ...
 
     def published(self, stubs: Sequence[Stub], now: datetime) -> None:

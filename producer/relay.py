@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from threading import Condition
 
+from producer.policy.running import RunningLimits
 from producer.policy.shares import Shares
 from producer.ports import Books, Broker, Judge, Outbox
 from schemas.envelope import Stub
@@ -18,6 +19,9 @@ from schemas.ticket import Priority
 
 GRACE = timedelta(milliseconds=250)
 """How long the outbox leaves a due ticket alone: the door that took it in is publishing it in this very moment."""
+
+COUNTED_ANEW = timedelta(seconds=60)
+"""Between two looks at all that is under way of what is limited."""
 
 PAGE = 50_000
 """Suspects compared with the broker at once, which may look through all it has for each page."""
@@ -30,6 +34,8 @@ class Relay:
         chunk: messages in one call to the broker, and tickets in one transaction.
         window: backfill tickets that may be queued at once, asked each time.
         judge: the gate, which backfill tickets meet when they are released.
+        limits: how many of a tenant or a job may run at once. Only the sweep publishes what they limit: it is one for the
+            whole fleet.
         shares: who may publish how much; None: everyone all.
         share: tickets in a tenant's window on each queue, asked each time.
     """
@@ -42,6 +48,7 @@ class Relay:
         chunk: int,
         window: Callable[[], int],
         judge: Judge,
+        limits: RunningLimits | None = None,
         shares: Shares | None = None,
         share: Callable[[], int] = lambda: 0,
     ) -> None:
@@ -50,12 +57,17 @@ class Relay:
         self._broker = broker
         self._chunk = chunk
         self._window = window
+        self._limits = limits or RunningLimits({}, {})
+        self._counted_at: datetime | None = None
         self._shares = shares
         self._share = share
 
     def hand_over(self, stubs: Sequence[Stub], now: datetime) -> int:
         """Publishes these, the most urgent first, and notes it; returns how many. What its tenant has no room for stays
-        in the outbox."""
+        in the outbox, and so does what may not run with all the others."""
+        return self._publish([stub for stub in stubs if not self._limits.limits(stub)] if self._limits else stubs, now)
+
+    def _publish(self, stubs: Sequence[Stub], now: datetime) -> int:
         ordered = sorted(stubs, key=lambda stub: stub.priority.rank)
         if self._shares is not None and ordered:
             self._shares.drained(self._broker.lengths())
@@ -75,26 +87,43 @@ class Relay:
             taken_since: what was taken in since then is about to be handed over, and left alone here.
         """
         due_before = min(now - GRACE, (taken_since or now) - timedelta(microseconds=1))
-        count = self.hand_over(self._left_over(due_before), now)
+        if self._limits:
+            self._count(now)
+        count = self._publish(self._left_over(due_before), now)
         count += self.hand_over(self._outbox.wake(self._chunk, now), now)
         count += self.hand_over(self._outbox.unpark(self._chunk, now), now)
         return count + self.hand_over(self._released(now), now)
 
+    def _count(self, now: datetime) -> None:
+        """Learns what is under way of what is limited: now and then of all, else of what was a moment ago."""
+        limits = self._limits
+        if self._counted_at is None or not self._counted_at <= now < self._counted_at + COUNTED_ANEW:
+            limits.know(self._outbox.under_way(limits.tenants, limits.jobs))
+            self._counted_at = now
+        else:
+            limits.keep(self._outbox.still_under_way(limits.under_way))
+
     def _left_over(self, due_before: datetime) -> list[Stub]:
         """A chunk of what is due and not published, everyone in turn."""
-        shares = self._shares
+        shares, limits = self._shares, self._limits
         if shares is None:
-            return self._outbox.unpublished(self._chunk, due_before)
+            return limits.allowed(self._outbox.unpublished(self._chunk, due_before, None, limits.full_jobs))
         shares.drained(self._broker.lengths())
         window = self._share()
-        stubs = self._outbox.unpublished(self._chunk, due_before, lambda who, tenant: shares.room(who, tenant, window))
+
+        def room(priority: Priority, tenant: str) -> int:
+            most = limits.room(tenant)
+            fair = shares.room(priority, tenant, window)
+            return fair if most is None else min(fair, most)
+
+        stubs = self._outbox.unpublished(self._chunk, due_before, room, limits.full_jobs)
         line: list[Stub] = []
         for _, of_priority in groupby(stubs, key=lambda stub: stub.priority):
             waiting: dict[str, list[Stub]] = {}
             for stub in of_priority:
                 waiting.setdefault(stub.tenant, []).append(stub)
             line += shares.turn(waiting)
-        return line[: self._chunk]
+        return limits.allowed(line[: self._chunk])
 
     def _released(self, now: datetime) -> list[Stub]:
         return self._outbox.release_backfill(self._window(), self._chunk, self._judge, now)

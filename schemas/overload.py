@@ -35,6 +35,20 @@ class FairnessSettings(_Section, frozen=True, kw_only=True):
     """By tenant: how many times the others' share it gets, where it is not 1."""
 
 
+class LimitsSettings(_Section, frozen=True, kw_only=True):
+    """How many tickets may run at once in the whole fleet, by tenant and by job. Who is not named has no limit."""
+
+    tenants: dict[str, Count] = {}
+    """The most of each tenant's."""
+    jobs: dict[str, Count] = {}
+    """The most of each job's."""
+
+    @property
+    def any(self) -> bool:
+        """There is a limit."""
+        return bool(self.tenants or self.jobs)
+
+
 class SheddingSettings(_Section, frozen=True, kw_only=True):
     """How long a ticket may be expected to wait when it comes; beyond that the door says when to come back; 0: ever so
     long. The backfill waits in the ledger, let in more slowly as live work nears these, and urgent tickets always may.

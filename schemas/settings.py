@@ -20,7 +20,7 @@ from schemas.edge import EdgeSettings, ReputationList
 from schemas.errors import SettingRefused
 from schemas.job import Job
 from schemas.model import AllocatorSettings, ModelSettings, wrong_with
-from schemas.overload import FairnessSettings, ReclaimSettings, SheddingSettings
+from schemas.overload import FairnessSettings, LimitsSettings, ReclaimSettings, SheddingSettings
 from schemas.refusal import explained, printable
 from schemas.retry_matrix import RETRY_MATRIX, RetryRow
 from schemas.shipped_jobs import SHIPPED_JOBS
@@ -33,6 +33,9 @@ ENV_RESERVED = frozenset(
 )
 """Variables that are no settings: the file's place, the test data's, whether to show tracebacks, a client's key and
 server."""
+
+MAPPINGS = frozenset({"jobs", "edge.lists", "retry", "fairness.weights", "limits.tenants", "limits.jobs"})
+"""Settings by name, which no variable can hold."""
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -193,6 +196,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     backfill: BackfillSettings = BackfillSettings()
     relay: RelaySettings = RelaySettings()
     fairness: FairnessSettings = FairnessSettings()
+    limits: LimitsSettings = LimitsSettings()
     shedding: SheddingSettings = SheddingSettings()
     review: ReviewSettings = ReviewSettings()
     flower: FlowerSettings = FlowerSettings()
@@ -334,7 +338,14 @@ def _paths(section: type[msgspec.Struct], above: tuple[str, ...]) -> Iterator[tu
             yield from _paths(each.type, path)
         elif path == ("models",):
             yield from _paths(ModelSettings, ("models", "default"))
-        elif path not in (("jobs",), ("edge", "lists"), ("retry",), ("fairness", "weights")):
+        elif path not in (
+            ("jobs",),
+            ("edge", "lists"),
+            ("retry",),
+            ("fairness", "weights"),
+            ("limits", "tenants"),
+            ("limits", "jobs"),
+        ):
             yield path
 
 

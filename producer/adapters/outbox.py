@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
@@ -30,12 +30,14 @@ class SqlOutbox:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def unpublished(self, most: int, due_before: datetime, room: Room | None = None) -> list[Stub]:
+    def unpublished(
+        self, most: int, due_before: datetime, room: Room | None = None, without: Collection[str] = ()
+    ) -> list[Stub]:
         """See Outbox."""
         stubs: list[Stub] = []
         with reading(self._engine) as connection:
             for priority in Priority:
-                asked = {"rank": priority.rank, "due_before": due_before}
+                asked = {"rank": priority.rank, "due_before": due_before, "without": list(without)}
                 found: list[sa.Row[Any]] = []
                 for tenant in _tenants(connection, priority):
                     wanted = most if room is None else min(most, room(priority, tenant))
@@ -46,6 +48,19 @@ class SqlOutbox:
                 if room is None and len(stubs) >= most:
                     return stubs[:most]
         return stubs
+
+    def under_way(self, tenants: Collection[str], jobs: Collection[str]) -> dict[str, tuple[str, str]]:
+        """See Outbox. Looks through all that is queued: asked now and then."""
+        with reading(self._engine) as connection:
+            rows = connection.execute(_UNDER_WAY, {"tenants": list(tenants), "jobs": list(jobs)})
+            return {row.id: (row.tenant, row.job) for row in rows}
+
+    def still_under_way(self, ticket_ids: Collection[str]) -> list[str]:
+        """See Outbox."""
+        if not ticket_ids:
+            return []
+        with reading(self._engine) as connection:
+            return list(connection.scalars(_STILL, {"ids": list(ticket_ids)}))
 
     def published(self, stubs: Sequence[Stub], now: datetime) -> None:
         """Notes that the broker has confirmed these messages."""
@@ -120,6 +135,7 @@ _UNPUBLISHED = (
     .where(
         tickets.c.priority == sa.bindparam("rank"),
         tickets.c.tenant == sa.bindparam("tenant"),
+        tickets.c.job.not_in(sa.bindparam("without", expanding=True)),
         tickets.c.published_at.is_(None),
         tickets.c.due_at <= sa.bindparam("due_before"),
         tickets.c.state == State.QUEUED.value,
@@ -127,6 +143,19 @@ _UNPUBLISHED = (
     .order_by(tickets.c.due_at)
     .limit(sa.bindparam("most"))
 )
+_ON_THE_WAY = sa.or_(
+    tickets.c.state == State.RUNNING.value,
+    sa.and_(tickets.c.state == State.QUEUED.value, tickets.c.published_at.is_not(None)),
+)
+_UNDER_WAY = sa.select(tickets.c.id, tickets.c.tenant, tickets.c.job).where(
+    tickets.c.state.in_((State.RUNNING.value, State.QUEUED.value)),
+    _ON_THE_WAY,
+    sa.or_(
+        tickets.c.tenant.in_(sa.bindparam("tenants", expanding=True)),
+        tickets.c.job.in_(sa.bindparam("jobs", expanding=True)),
+    ),
+)
+_STILL = sa.select(tickets.c.id).where(tickets.c.id.in_(sa.bindparam("ids", expanding=True)), _ON_THE_WAY)
 _DUE = (
     sa.select(tickets.c.id)
     .where(tickets.c.state == State.WAITING.value, tickets.c.due_at <= sa.bindparam("now"))

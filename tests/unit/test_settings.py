@@ -24,7 +24,7 @@ def names(section: type[msgspec.Struct] = Settings, above: str = "") -> dict[str
         name = f"{above}{field.encode_name}"
         if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
             found |= names(field.type, f"{name}.")
-        elif name not in ("models", "jobs", "edge.lists", "retry", "fairness.weights"):
+        elif name not in ("models", "jobs", "edge.lists", "retry", "fairness.weights", "limits.tenants", "limits.jobs"):
             found[name] = "TICKETMILL_" + name.replace(".", "_").upper()
     return found
 
