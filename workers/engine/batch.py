@@ -53,6 +53,11 @@ class RunningBatch:
         return len(self._rows) + len(self._ended)
 
     @property
+    def preempted(self) -> int:
+        """How often a row gave up its blocks for one that came before it."""
+        return self._scheduler.preempted
+
+    @property
     def kv_tokens(self) -> int:
         """Tokens that its KV cache has room for, beside the prefixes that it holds."""
         return self._scheduler.row_blocks * BLOCK
@@ -93,7 +98,10 @@ class RunningBatch:
 
     def step(self) -> list[Completed | Failed]:
         """One step; see `workers.ports.Engine`."""
+        lost = self._scheduler.lost
         chunks = self._scheduler.plan()
+        self._runner.release(self._scheduler.given_up)
+        self.counters.prompt_tokens += self._scheduler.lost - lost  # computed again, and not reused
         if chunks:
             picking = [chunk.of for chunk in chunks if chunk.picks]
             picked = self._runner.run(chunks, self._allowed(picking), self._samplers(picking))

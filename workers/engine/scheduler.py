@@ -1,8 +1,10 @@
 """Which rows go on in a step, and by how much. Plain Python: it knows tokens and blocks, never tensors.
 
 A row sees a *prefix*, which is its job's and shared, and then its own tokens: what is left of its prompt, followed by
-what it has answered so far. Blocks for all it may ever need are taken as it is admitted, so that no row can run out of
-memory half-way; a row that finds none waits, and none overtakes it.
+what it has answered so far. Blocks for its prompt and an answer of the length that is usual for its job are taken as it
+is admitted; a row that finds none waits, and none overtakes it. One that answers at greater length takes more as it
+goes on. Where there are none, the row that came last gives its own up and is computed again later, prompt and answer so
+far: the row that came first always gets on.
 """
 
 from __future__ import annotations
@@ -16,6 +18,10 @@ from schemas.answer import Finish
 
 BLOCK = 32
 """Tokens a block of the KV cache holds."""
+
+_KNOWN_AFTER = 20
+_REMEMBERED = 100
+"""Answers until something is known of a job's, and those that weigh in what is."""
 
 
 def blocks_for(tokens: int) -> int:
@@ -127,6 +133,22 @@ class Chunk:
         return row.droppable if isinstance(row, Row) and ends else 0
 
 
+class _Learned:
+    """How long answers to one kind of prompt are."""
+
+    def __init__(self) -> None:
+        self._count, self._mean = 0, 0.0
+
+    def ended(self, tokens: int) -> None:
+        """Takes an answer into account."""
+        self._count += 1
+        self._mean += (tokens - self._mean) / min(self._count, _REMEMBERED)
+
+    def expected(self, most: int) -> int:
+        """Tokens to reckon with: half as many again as usual, and the most where little is known."""
+        return most if self._count < _KNOWN_AFTER else min(most, ceil(self._mean * 1.5))
+
+
 class Scheduler:
     """The running batch, as numbers.
 
@@ -138,6 +160,11 @@ class Scheduler:
         prefix_blocks: blocks that are there for prefixes alone; None: prefixes take theirs from ``blocks``.
         keep: share of a row's prompt that is kept once it is computed, but at least ``least_kept`` tokens.
         most_rows: that may be in the batch at a time.
+
+    Attributes:
+        given_up: blocks that rows gave up in the last plan; what lies there is to be forgotten before it is run.
+        lost: tokens that were computed and are to be computed again, since rows and prefixes gave up their blocks.
+        preempted: how often a row did, in all.
     """
 
     def __init__(
@@ -159,6 +186,10 @@ class Scheduler:
         self._prefixes: dict[tuple[int, ...], Prefix] = {}
         self._waiting: list[Row] = []
         self._rows: list[Row] = []
+        self._learned: dict[tuple[int, ...], _Learned] = {}
+        self.given_up: list[int] = []
+        self.lost = 0
+        self.preempted = 0
 
     @property
     def free_blocks(self) -> int:
@@ -184,6 +215,8 @@ class Scheduler:
 
     def plan(self) -> list[Chunk]:
         """The step's work: every row that is answering, then prompts as far as the step's tokens go."""
+        self.given_up = []
+        self._grow()
         self._admit()
         answering = [row for row in self._rows if row.computed >= row.prompt]
         left = self._step_tokens - sum(row.pending for row in answering)
@@ -202,7 +235,7 @@ class Scheduler:
             if drops and isinstance(chunk.of, Row):
                 row = chunk.of
                 row.dropped = drops
-                needed = blocks_for(row.prompt - drops + row.most_new)
+                needed = blocks_for(self._expected(row) - drops)
                 self._free.give(row.blocks[needed:])
                 row.blocks = row.blocks[:needed]
 
@@ -219,6 +252,8 @@ class Scheduler:
     def remove(self, row: Row) -> None:
         """Takes a row out and its blocks back, wherever it stands."""
         (self._rows if row in self._rows else self._waiting).remove(row)
+        if row.answer:
+            self._learned.setdefault(tuple(row.prefix.tokens), _Learned()).ended(len(row.answer))
         row.prefix.users -= 1
         self._free.give(row.blocks)
         row.blocks = []
@@ -242,15 +277,53 @@ class Scheduler:
     def _admit(self) -> None:
         while self._waiting and (self._most_rows is None or len(self._rows) < self._most_rows):
             row = self._waiting[0]
-            own = blocks_for(len(row.tokens) + row.most_new)
+            own = blocks_for(self._expected(row))
             shared = 0 if row.prefix.blocks else blocks_for(len(row.prefix.tokens))
             if not self._room(own, shared):
                 self.drop_idle_prefixes()
+            if not self._room(own, shared) and not self._rows:
+                self._reclaim_prefixes(row.prefix)
             if not self._room(own, shared):
                 return
             row.prefix.blocks += self._free_for_prefixes.take(shared)
             row.blocks = self._free.take(own)
             self._rows.append(self._waiting.pop(0))
+
+    def _expected(self, row: Row) -> int:
+        """Tokens of its own that a row will probably come to."""
+        learned = self._learned.get(tuple(row.prefix.tokens))
+        return max(len(row.tokens), row.prompt + (learned.expected(row.most_new) if learned else row.most_new))
+
+    def _grow(self) -> None:
+        """Gives rows that are answering the blocks that they need next, the first come first."""
+        for row in list(self._rows):
+            while row.computed >= row.prompt and blocks_for(row.stored + row.pending) > len(row.blocks):
+                if not len(self._free) and self._free is self._free_for_prefixes:
+                    self.drop_idle_prefixes()
+                    self._reclaim_prefixes()
+                if not len(self._free):
+                    self._preempt(self._rows[-1])
+                if row.computed >= row.prompt:
+                    row.blocks += self._free.take(1)
+
+    def _preempt(self, row: Row) -> None:
+        """Takes a row's blocks; it waits before all others, to be computed again."""
+        self._rows.remove(row)
+        self._waiting.insert(0, row)
+        self._free.give(row.blocks)
+        self.given_up += row.blocks
+        self.lost += row.computed
+        self.preempted += 1
+        row.blocks, row.computed, row.dropped = [], 0, 0
+
+    def _reclaim_prefixes(self, but: Prefix | None = None) -> None:
+        """Takes the blocks of prefixes that only waiting rows need."""
+        needed = {id(row.prefix) for row in self._rows} | {id(but)}
+        for prefix in self._prefixes.values():
+            if id(prefix) not in needed:
+                self._free_for_prefixes.give(prefix.blocks)
+                self.lost += prefix.computed
+                prefix.blocks, prefix.computed = [], 0
 
     def _room(self, own: int, shared: int) -> bool:
         if self._free_for_prefixes is self._free:

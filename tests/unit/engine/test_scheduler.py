@@ -141,3 +141,29 @@ def test_prefixes_have_blocks_of_their_own_where_rows_are_compressed() -> None:
         scheduler.remove(row)
     scheduler.plan()
     assert other.blocks, "the idle prefix gave way"
+
+
+def test_rows_that_outgrow_what_was_expected_give_way_to_those_before_them() -> None:
+    scheduler = Scheduler(20, 1000, ())
+    for _ in range(25):
+        short = scheduler.add((), [WORD] * 8, 200)
+        _computed(scheduler, scheduler.plan())
+        scheduler.extend(short, [WORD] * 8)
+        scheduler.remove(short)
+    rows = [scheduler.add((), [WORD] * 20, 200) for _ in range(20)]
+    ended: list[Row] = []
+    for _ in range(5_000):
+        chunks = scheduler.plan()
+        assert len(set(scheduler.given_up)) == len(scheduler.given_up)
+        _computed(scheduler, chunks)
+        for row in [chunk.of for chunk in chunks if isinstance(chunk.of, Row) and not chunk.of.pending]:
+            if scheduler.extend(row, [WORD]) is Finish.LENGTH:
+                scheduler.remove(row)
+                ended.append(row)
+        if len(ended) == len(rows):
+            break
+    assert ended[0] is rows[0]
+    assert {len(row.answer) for row in ended} == {200}
+    assert scheduler.preempted > 0
+    assert scheduler.lost > 0
+    assert scheduler.free_blocks == 20
