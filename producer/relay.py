@@ -34,8 +34,8 @@ class Relay:
         chunk: messages in one call to the broker, and tickets in one transaction.
         window: backfill tickets that may be queued at once, asked each time.
         judge: the gate, which backfill tickets meet when they are released.
-        limits: how many of a tenant or a job may run at once. Only the sweep publishes what they limit: it is one for the
-            whole fleet.
+        limits: how many of a tenant or a job may run at once. Only the sweep publishes what they limit: it is one for
+            the whole fleet.
         shares: who may publish how much; None: everyone all.
         share: tickets in a tenant's window on each queue, asked each time.
     """

@@ -89,4 +89,10 @@ class Dead(msgspec.Struct, frozen=True):
     reason: str
 
 
-Outcome = Answered | Retry | Again | Returned | Parked | Dead
+class Cancelled(msgspec.Struct, frozen=True):
+    """Withdrawn while it ran."""
+
+    reason: str
+
+
+Outcome = Answered | Retry | Again | Returned | Parked | Dead | Cancelled

@@ -35,7 +35,7 @@ MOVES: dict[State, frozenset[State]] = {
     _S.REJECTED: frozenset({_S.QUEUED, _S.IN_REVIEW}),
     _S.IN_REVIEW: frozenset({_S.QUEUED, _S.REJECTED, _S.CANCELLED}),
     _S.QUEUED: frozenset({_S.QUEUED, _S.RUNNING, _S.DEAD, _S.CANCELLED, _S.IN_REVIEW, _S.REJECTED}),
-    _S.RUNNING: frozenset({_S.ANSWERED, _S.WAITING, _S.PARKED, _S.DEAD, _S.QUEUED, _S.RUNNING}),
+    _S.RUNNING: frozenset({_S.ANSWERED, _S.WAITING, _S.PARKED, _S.DEAD, _S.QUEUED, _S.RUNNING, _S.CANCELLED}),
     _S.WAITING: frozenset({_S.QUEUED, _S.CANCELLED}),
     _S.PARKED: frozenset({_S.QUEUED, _S.CANCELLED}),
     _S.DEAD: frozenset({_S.QUEUED}),

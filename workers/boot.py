@@ -64,7 +64,7 @@ def make_app(settings: Settings, open_engine: Callable[[Settings], Engine]) -> M
 
     def assemble(hostname: str) -> tuple[Drain, CeleryMonitor]:
         results = CeleryResults(app) if settings.broker.result_backend else None
-        monitor = CeleryMonitor(app, task, hostname, clock)
+        monitor = CeleryMonitor(app, task, hostname, clock, lambda ticket_id: app.drain.withdraw(ticket_id))
         here = {name: replace(model, device="cpu") for name, model in settings.models.items()}
         on_processor = replace(settings, models=here)
         remote = frozenset(name for name, model in settings.used_models().items() if model.base_url)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from schemas.job import Late
-from schemas.outcome import Again, Dead, Outcome, Returned
+from schemas.outcome import Again, Cancelled, Dead, Outcome, Returned
 from schemas.queues import INLET
 from workers.device import Device
 from workers.holds import Hold, Holds
@@ -135,6 +135,13 @@ class Drain:
             self._release_aside(self._transport)
         self._end_overdue()
         self.turn()
+
+    def withdraw(self, ticket_id: str) -> None:
+        """Takes a ticket out of its slot, or its rest, for good. One that has not begun yet is cancelled as it does."""
+        inside = [*self.holds.all_in_slots(), *self.holds.resting]
+        for hold in (each for each in inside if each.stub.id == ticket_id):
+            self.slots.drop([ticket_id])
+            self._end(hold, Cancelled("revoked by remote control while it ran"))
 
     def beat(self) -> None:
         """A few times a lease: tells the ledger that we live."""

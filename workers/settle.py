@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from schemas.errors import LedgerUnavailable
-from schemas.outcome import Answered, Dead
+from schemas.outcome import Answered, Cancelled, Dead
 from workers.ports import Clock, Committed, Delivery, Ledger, Results, Settlement, Start
 from workers.upstreams import News
 
@@ -190,9 +190,9 @@ class Settler(threading.Thread):
 
     def _tell(self, results: Results, settlements: Sequence[Settlement], committed: Committed) -> None:
         final: dict[str, Answered | Dead] = {
-            task_id: each.outcome
+            task_id: Dead(each.outcome.reason) if isinstance(each.outcome, Cancelled) else each.outcome
             for each in settlements
-            if each.ticket_id in committed.settled and isinstance(each.outcome, Answered | Dead)
+            if each.ticket_id in committed.settled and isinstance(each.outcome, Answered | Dead | Cancelled)
             for task_id in (each.ticket_id, *committed.aliases.get(each.ticket_id, ()))
         }
         final |= {

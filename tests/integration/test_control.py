@@ -86,6 +86,23 @@ def test_what_is_revoked_or_too_late_never_begins(rig: Rig) -> None:
     assert worker.wait() == 0
 
 
+@two_brokers
+def test_what_is_terminated_leaves_its_slot_for_good(rig: Rig) -> None:
+    (unwanted,) = rig.send(1, body="wait")
+    worker = ready(rig.worker("-n", "mill@here", worker_batch_policy="fixed", worker_batch_start=2))
+    rig.until_seen(1)
+    terminated = rig.celery().control.terminate(unwanted.id, destination=["mill@here"], reply=True, timeout=5.0)
+    assert "ok" in _only(terminated[0])
+    rig.until({"cancelled": 1})
+    assert rig.reasons()[unwanted.id] == "revoked by remote control while it ran"
+    rig.let_go(1)  # the engine comes to its next token boundary
+    rig.send(2)
+    rig.until({"cancelled": 1, "answered": 2})
+    assert rig.answers() == 2
+    worker.terminate()
+    assert worker.wait() == 0
+
+
 @pytest.mark.parametrize("broker", ["redis"], indirect=True)
 def test_a_ticket_over_its_time_limit_leaves_its_slot(rig: Rig) -> None:
     once = rig.config(retry={"time_limit": {"delay": 0, "retries": 0, "then": "dead"}})

@@ -15,7 +15,7 @@ from schemas.breakers import change_breaker, read_breakers
 from schemas.bulk import inserting
 from schemas.job import Late
 from schemas.ledger import Locked, Move, check_migrated, lock, move, new_id, open_ledger, writing
-from schemas.outcome import Again, Answered, Dead, Outcome, Parked, Retry, Returned
+from schemas.outcome import Again, Answered, Cancelled, Dead, Outcome, Parked, Retry, Returned
 from schemas.states import State
 from schemas.tables import aliases, answers, attempts, strays, tickets, workers
 from schemas.ticket import Priority, Ticket
@@ -264,6 +264,8 @@ def _move(row: Locked, outcome: Outcome, worker: str, now: datetime) -> Move:
         case Parked(reason, upstream, back_at):
             back = {"due_at": back_at, "published_at": None, "upstream": upstream}
             return Move(row, State.PARKED, reason=reason, worker=worker, changes=back)
+        case Cancelled(reason):
+            return Move(row, State.CANCELLED, reason=reason, worker=worker)
         case Dead(reason):
             return Move(row, State.DEAD, reason=reason, worker=worker)
 

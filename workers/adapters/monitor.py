@@ -18,7 +18,7 @@ from celery.utils.time import utcoffset
 from celery.worker import state
 
 from schemas.envelope import Stub
-from schemas.outcome import Again, Answered, Dead, Parked, Retry
+from schemas.outcome import Again, Answered, Cancelled, Dead, Parked, Retry
 from schemas.queues import TASK
 from workers.ports import Clock, Settlement
 
@@ -40,9 +40,13 @@ class CeleryMonitor:
     Args:
         task: whose name our tickets go by.
         hostname: the worker's node name.
+        withdraw: takes a ticket out of its slot for good.
     """
 
-    def __init__(self, app: Celery, task: Task[..., Any], hostname: str, clock: Clock) -> None:
+    def __init__(
+        self, app: Celery, task: Task[..., Any], hostname: str, clock: Clock, withdraw: Callable[[str], object]
+    ) -> None:
+        self._withdraw = withdraw
         self._clocks: Any = app.clock
         self._task = task
         self._hostname = hostname
@@ -66,7 +70,7 @@ class CeleryMonitor:
     def reserved(self, stubs: Sequence[Stub]) -> None:
         """See Monitor."""
         for stub in stubs:
-            request = TicketRequest(stub.id, self._task, self._hostname)
+            request = TicketRequest(stub.id, self._task, self._hostname, self._withdraw)
             self._requests[stub.id] = state.requests[stub.id] = request
             state.reserved_requests.add(request)
         self._tell(
@@ -166,8 +170,9 @@ class TicketRequest:
     eventer: object = None
     time_start: float | None = None
 
-    def __init__(self, ticket_id: str, task: Task[..., Any], hostname: str) -> None:
+    def __init__(self, ticket_id: str, task: Task[..., Any], hostname: str, withdraw: Callable[[str], object]) -> None:
         self.id = ticket_id
+        self._withdraw = withdraw
         self.task = task
         self.name = TASK
         self.hostname = hostname
@@ -191,8 +196,8 @@ class TicketRequest:
         """The drain itself gives its tickets back when the worker is told to stop at once."""
 
     def terminate(self, *_: object, **__: object) -> None:
-        """A ticket in a slot has no process of its own to end; its time limit ends it, at a token boundary."""
-        logger.warning("ticket %s cannot be terminated; it ends with its batch or at its time limit", self.id)
+        """Takes it out of its slot at the next token boundary: it has no process of its own to end."""
+        self._withdraw(self.id)
 
 
 def _ending(settlement: Settlement) -> tuple[str, dict[str, Any]]:
@@ -204,6 +209,8 @@ def _ending(settlement: Settlement) -> tuple[str, dict[str, Any]]:
                 "result": f"{{'batch': '{settlement.batch}', 'batch_size': {settlement.batch_size}}}",
                 "runtime": (settlement.ended_at - settlement.started_at).total_seconds(),
             }
+        case Cancelled():
+            return "task-revoked", {"uuid": uuid, "terminated": True, "signum": None, "expired": False}
         case Dead(reason):
             return "task-failed", {"uuid": uuid, "exception": f"Dead({reason!r})", "traceback": ""}
         case Retry(_, reason) | Again(_, reason) | Parked(reason):
