@@ -20,6 +20,8 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """A directory, or ``smollm2-135m-instruct`` for the model from its package."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """``auto``: bfloat16 where the device computes it natively."""
+    weights: Literal["full", "int8", "nf4"] = "full"
+    """``int8`` or ``nf4``: weights in 8 or 4 bits, by bitsandbytes; they take less memory, and compute in ``dtype``."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """``auto``: cuda if there is one."""
     threads: Annotated[int, msgspec.Meta(ge=0)] = 0

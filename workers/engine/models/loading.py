@@ -18,6 +18,7 @@ from schemas.model import ModelSettings
 from workers.engine.memory import host_memory
 from workers.engine.models.directory import Facts, inspected
 from workers.engine.models.packaged import NAME, packaged_model
+from workers.engine.models.quantization import bytes_per_parameter, quantization
 from workers.engine.networks import Network, networks_for
 from workers.engine.networks.trial import tried
 
@@ -55,10 +56,11 @@ def load_model(settings: ModelSettings, home: Path) -> Model:
     facts = inspected(name, directory)
     device = _device(name, settings)
     dtype = _dtype(settings, device)
-    _room(name, facts, dtype, device)
+    quantized = quantization(name, settings.weights, dtype)
+    _room(name, facts, settings.weights, dtype, device)
     logging.disable_progress_bar()
     tokenizer = _tokenizer(name, directory)
-    network, config, stops = _network(name, directory, dtype, device)
+    network, config, stops = _network(name, directory, dtype, device, quantized)
     if len(tokenizer) > network.vocabulary:
         why = f"has a tokenizer of {len(tokenizer)} tokens and weights for {network.vocabulary}"
         raise ModelRefused(name, why, "Copy the tokenizer that belongs to the weights")
@@ -90,8 +92,8 @@ def _dtype(settings: ModelSettings, device: torch.device) -> torch.dtype:
     return torch.bfloat16 if native else torch.float32
 
 
-def _room(name: str, facts: Facts, dtype: torch.dtype, device: torch.device) -> None:
-    needed = int(facts.parameters * dtype.itemsize * _LOADING_OVERHEAD)
+def _room(name: str, facts: Facts, weights: str, dtype: torch.dtype, device: torch.device) -> None:
+    needed = int(facts.parameters * bytes_per_parameter(weights, dtype) * _LOADING_OVERHEAD)
     free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else host_memory().free_bytes
     if needed > free:
         why = f"needs {needed / 1e9:.1f} GB of memory and {free / 1e9:.1f} GB are free"
@@ -110,10 +112,12 @@ def _tokenizer(name: str, directory: Path) -> Any:
     return tokenizer
 
 
-def _network(name: str, directory: Path, dtype: torch.dtype, device: torch.device) -> tuple[Network, Any, list[int]]:
+def _network(
+    name: str, directory: Path, dtype: torch.dtype, device: torch.device, quantized: Any
+) -> tuple[Network, Any, list[int]]:
     """The fastest network that gives what transformers gives: each kind is tried on a sample before it serves."""
-    for kind in networks_for(_config(name, directory)):
-        model = _weights(name, directory, dtype, device)
+    for kind in networks_for(_config(name, directory), quantized is not None):
+        model = _weights(name, directory, dtype, device, quantized)
         if network := tried(kind, model):
             stops: int | list[int] | None = model.generation_config.eos_token_id
             return network, model.config, stops if isinstance(stops, list) else [] if stops is None else [stops]
@@ -129,10 +133,11 @@ def _config(name: str, directory: Path) -> Any:
         raise ModelRefused(name, f"cannot be understood: {_line(error)}", fix) from None
 
 
-def _weights(name: str, directory: Path, dtype: torch.dtype, device: torch.device) -> Any:
+def _weights(name: str, directory: Path, dtype: torch.dtype, device: torch.device, quantized: Any) -> Any:
+    how: dict[str, Any] = {"quantization_config": quantized, "device_map": {"": device}} if quantized else {}
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
-            directory, dtype=dtype, local_files_only=True, output_loading_info=True
+            directory, dtype=dtype, local_files_only=True, output_loading_info=True, **how
         )
         model, report = loaded
         lacking: list[str] = sorted(report["missing_keys"])
@@ -140,7 +145,7 @@ def _weights(name: str, directory: Path, dtype: torch.dtype, device: torch.devic
         raise ModelRefused(name, f"its weights cannot be loaded: {_line(error)}", "Copy its files again") from None
     if lacking:
         raise ModelRefused(name, f"its weights lack {lacking[0]} and {len(lacking) - 1} more", "Copy its files again")
-    return model.eval().to(device)
+    return model.eval() if quantized else model.eval().to(device)
 
 
 def _window(config: Any) -> int | None:

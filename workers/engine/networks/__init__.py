@@ -41,9 +41,10 @@ class Network(Protocol):
         ...
 
 
-def networks_for(config: Any) -> list[Callable[[Any], Network]]:
-    """Makers of networks for such a model, the fastest first. A maker may take the model's weights apart."""
+def networks_for(config: Any, quantized: bool) -> list[Callable[[Any], Network]]:
+    """Makers of networks for such a model, the fastest first. A maker may take the model's weights apart, which
+    ``quantized`` ones do not bear."""
     from workers.engine.networks.llama import LlamaNetwork, is_llama
     from workers.engine.networks.stock import StockNetwork
 
-    return [LlamaNetwork, StockNetwork] if is_llama(config) else [StockNetwork]
+    return [LlamaNetwork, StockNetwork] if is_llama(config) and not quantized else [StockNetwork]
