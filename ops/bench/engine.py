@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 from ops.bench.report import Report, Row, machine, median_ratio
 from ops.bench.tickets import lengths_of, load_of
+from schemas.errors import SettingRefused
 
 if TYPE_CHECKING:
     from ops.bench.answering import Shares
@@ -29,7 +31,9 @@ ALONE, QUICK_ALONE = 3, 1
 
 
 def bench_engine(home: Path, device: Device, *, quick: bool, note: Callable[[str], None]) -> Report:
-    """Answers the same tickets in several ways, all in bfloat16; on a CPU on one thread.
+    """Answers the same tickets in several ways, all in bfloat16.
+
+    On a CPU it is the packaged model on one thread; on a GPU, which that would not fill, one of random weights.
 
     Args:
         home: where the packaged model lies.
@@ -37,24 +41,29 @@ def bench_engine(home: Path, device: Device, *, quick: bool, note: Callable[[str
 
     Raises:
         BenchFailed: a way made fewer or more tokens than were asked for.
-        ModelRefused: the model or the device is not there.
-        SettingRefused: TICKETMILL_DATA names no tickets.
+        ModelRefused: the model is not there.
+        SettingRefused: TICKETMILL_DATA names no tickets, or the device is not there.
     """
     load = load_of(QUICK_TICKETS if quick else TICKETS)  # before anything large is loaded
     import torch
 
     from ops.bench.kv import FULL, QUICK, bench_kv
     from ops.bench.peers import Peer
+    from ops.bench.random_model import random_model
     from schemas.model import ModelSettings
     from workers.engine.models.loading import load_model
     from workers.engine.models.packaged import packaged_model
 
+    if device == "cuda" and not torch.cuda.is_available():
+        raise SettingRefused("device", "is cuda, and torch sees no such device")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
+    packaged = packaged_model(home)
     try:
-        note("loading the model, for us and for transformers")
-        model = load_model(ModelSettings(device=device, dtype="bfloat16"), home)
-        peer = Peer(packaged_model(home), model.dtype, model.device)
+        with random_model(packaged, "cuda") if device == "cuda" else nullcontext(packaged) as directory:
+            note("loading the model, for us and for transformers")
+            model = load_model(ModelSettings(path=str(directory), device=device, dtype="bfloat16"), home)
+            peer = Peer(directory, model.dtype, model.device)
         rows = _answers(model, peer, load, quick, note)
         kv_figures, kv_rows = bench_kv(model, QUICK if quick else FULL, note)
     finally:
@@ -99,6 +108,10 @@ def _answers(model: Model, peer: Peer, load: list[Work], quick: bool, note: Call
 
 
 def _row(way: str, number: int, answers: int, run: Callable[[], Shares | None]) -> Row:
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
     began_s = time.perf_counter()
     shares = run()
     seconds = time.perf_counter() - began_s
@@ -110,6 +123,7 @@ def _row(way: str, number: int, answers: int, run: Callable[[], Shares | None]) 
         "answers_per_s": round(answers / seconds, 3),
         "useful_slot_share": shares.useful_slots if shares else "",
         "prefix_hit_rate": shares.reused_prompt if shares else "",
+        "device_peak_bytes": torch.cuda.max_memory_allocated() if torch.cuda.is_available() else "",
     }
 
 

@@ -68,6 +68,13 @@ def test_the_engine_is_not_compared_without_tickets(process: Callable[..., Proce
     assert "TICKETMILL_DATA" in refused.output()
 
 
+def test_a_device_that_is_not_there_is_refused(process: Callable[..., Process], packaged: Path) -> None:
+    env = {"TICKETMILL_HOME": str(packaged), "TICKETMILL_DATA": str(real_data()), "CUDA_VISIBLE_DEVICES": ""}
+    refused = process("ops.cli", "bench", "engine", "--quick", "--device", "cuda", env=env)
+    assert refused.wait(60) == 2
+    assert "torch sees no such device" in refused.output()
+
+
 def test_an_unknown_benchmark_is_refused_by_name(process: Callable[..., Process]) -> None:
     refused = process("ops.cli", "bench", "nope")
     assert refused.wait(60) == 2
