@@ -8,6 +8,7 @@ take to finish. Runs as a script in an interpreter without site-packages: it cos
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import select
 import signal
@@ -16,6 +17,8 @@ import sys
 import threading
 import time
 
+PR_SET_PDEATHSIG = 1
+
 ORPHAN_GRACE_S = 5.0
 """What a child may take once we are gone. Short: everything it does is safe to cut off, as by kill -9 itself."""
 
@@ -23,7 +26,7 @@ ORPHAN_GRACE_S = 5.0
 def main(command: list[str]) -> int:
     """Runs the command until it ends or is to end; returns its exit code, or 128 + the signal that ended it."""
     # A process group of its own: Ctrl-C at the terminal reaches us alone, and what the child starts ends with it.
-    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0)
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0, preexec_fn=_die_with_us)
     threading.Thread(target=_hold, args=(child,), daemon=True).start()
 
     def pass_on(_number: int, _frame: object) -> None:
@@ -33,6 +36,12 @@ def main(command: list[str]) -> int:
     code = child.wait()
     _kill(child)
     return code if code >= 0 else 128 - code
+
+
+def _die_with_us() -> None:
+    """Has the system end the child where this program itself is killed (Linux: elsewhere it would be left alone)."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _hold(child: subprocess.Popen[bytes]) -> None:

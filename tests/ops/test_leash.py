@@ -6,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+import psutil
+
 from ops.component import Component
 from tests.ground.process import Process
 from tests.ground.waiting import wait_until
@@ -49,6 +51,15 @@ def test_a_child_that_will_not_hear_is_killed(tmp_path: Path) -> None:
     parent = _parent(tmp_path, STUBBORN)
     child = _child_of(parent)
     parent.kill_alone()
+    wait_until(lambda: not _lives(child))
+
+
+def test_a_child_ends_when_what_holds_it_is_killed() -> None:
+    lines: list[str] = []
+    component = Component("child", [sys.executable, "-c", STUBBORN], os.environ, lambda _, line: lines.append(line))
+    child = int(wait_until(lambda: lines)[0])
+    psutil.Process(child).parent().kill()  # type: ignore[union-attr]  # it has one
+    assert component.wait() == -9
     wait_until(lambda: not _lives(child))
 
 
