@@ -13,7 +13,7 @@ from schemas.outcome import Again, Answered, Asked, Dead, Outcome, Parked, Retry
 from schemas.retry_matrix import RetryRow, Then
 from schemas.ticket import Ticket
 from workers.holds import Attempt
-from workers.policy.retry import after_attempt
+from workers.policy.retry import Told, after_attempt
 from workers.ports import Failed
 from workers.slots import Ended
 from workers.upstreams import Held, Upstreams
@@ -71,7 +71,7 @@ class Ending:
         row, model, why = self._matrix[failed.error], attempt.job.model, " ".join(failed.why.split())
         reason = f"{failed.error}: {why}"
         if attempt.instead_of:
-            return self._parked(f"{reason} (asked instead of {attempt.instead_of})", attempt, row, now)
+            return self._parked(f"{reason} (asked instead of {attempt.instead_of})", attempt, row, failed.told, now)
         if model in self._upstreams:
             probed = self._upstreams.probes(model, attempt.ticket.id)
             self._upstreams.failed(model, attempt.ticket.id, failed.error, row, reason, failed.told, now)
@@ -88,15 +88,17 @@ class Ending:
             return Again(now, f"{reason} (asked of {fallback} next)", fallback)
         if then in (Then.DEAD, Then.RECLAIM):
             return self._given_up(reason, attempt)
-        return self._parked(reason, attempt, row, now, cached=then is Then.CACHE)
+        return self._parked(reason, attempt, row, failed.told, now, cached=then is Then.CACHE)
 
-    def _parked(self, reason: str, attempt: Attempt, row: RetryRow, now: datetime, *, cached: bool = False) -> Outcome:
+    def _parked(
+        self, reason: str, attempt: Attempt, row: RetryRow, told: Told, now: datetime, *, cached: bool = False
+    ) -> Outcome:
         model = attempt.instead_of or attempt.job.model
         returns = attempt.tries - row.retries - 1
         if model not in self._upstreams or returns > MOST_RETURNS:
             return self._given_up(reason, attempt)
         asked = self._asked(attempt.ticket, attempt.job) if cached else None
-        return Parked(reason, model, self._upstreams.back_at(returns, now), asked)
+        return Parked(reason, model, self._upstreams.back_at(returns, told, now, self._chance()), asked)
 
     def _given_up(self, reason: str, attempt: Attempt) -> Dead:
         return Dead(f"{reason} (tried {attempt.tries} times; mend the cause and queue it again)")

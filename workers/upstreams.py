@@ -132,10 +132,11 @@ class Upstreams:
         breaker = self._breakers.get(PREFIX + model)
         return breaker is None or breaker.mode is Mode.CLOSED
 
-    def back_at(self, returns: int, now: datetime) -> datetime:
-        """When a ticket comes back that was parked so many times after attempts of its own."""
+    def back_at(self, returns: int, told: Told, now: datetime, chance: float) -> datetime:
+        """When a ticket comes back that was parked so many times after attempts of its own: not before it was told to,
+        and not together with all others."""
         wait_s = min(self._settings.longest, self._settings.open_for * 2 ** min(max(0, returns), 20))
-        return now + timedelta(seconds=wait_s)
+        return now + timedelta(seconds=max(wait_s, told.retry_after_s or 0.0) * (1 + chance / 2))
 
     def may_retry(self, model: str) -> bool:
         """Takes a retry out of the upstream's budget; False if it is used up. A model of our own has none."""

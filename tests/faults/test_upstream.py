@@ -153,6 +153,32 @@ def test_every_row_of_the_matrix(rig: Rig, upstream: Upstream, monkeypatch: pyte
 
 
 @two_brokers
+def test_flower_sees_a_ticket_retried_and_then_succeeded(rig: Rig, upstream: Upstream) -> None:
+    upstream.script("far", [GONE, OK])
+    file = written(rig, upstream, {"far": {}})
+    app = rig.celery()
+    seen: list[str] = []
+
+    def note(event: dict[str, Any]) -> None:
+        seen.append(event["type"])
+
+    with app.connection() as connection:
+        receiver = app.events.Receiver(connection, handlers={"*": note})
+        with receiver.consumer_context() as (hearing, _, _):
+
+            def heard(kind: str) -> bool:
+                hearing.drain_events(timeout=20)
+                return kind in seen
+
+            rig.worker(app="workers.app", worker_engine="local", config=file)
+            wait_until(lambda: heard("worker-online"), 60)
+            rig.send(1, job="far")
+            wait_until(lambda: heard("task-succeeded"), 60, why=lambda: str(seen))
+    tasks = [kind.removeprefix("task-") for kind in seen if kind.startswith("task-")]
+    assert tasks == ["received", "started", "retried", "received", "started", "succeeded"]
+
+
+@two_brokers
 def test_the_same_question_is_answered_from_the_cache_and_never_across_tenants(rig: Rig, upstream: Upstream) -> None:
     upstream.script("far", [OK])
     file = written(rig, upstream, {"far": {}}, retry={"429": {"delay": "10ms", "retries": 1, "then": "cache"}})

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from math import inf
 from random import Random
 
+import msgspec
 import sqlalchemy as sa
 
 from producer.adapters.outbox import SqlOutbox
@@ -32,7 +33,7 @@ from workers.engine.messages import asked
 from workers.engine.noop import NoopEngine
 from workers.parts import Parts
 from workers.policy.reclaim import Limits
-from workers.policy.retry import RetryBudget
+from workers.policy.retry import RetryBudget, Told
 from workers.ports import Completed, Delivery, Failed, Orders, Settlement, Work
 from workers.sizing import Sizing
 from workers.taking import Taking
@@ -56,13 +57,27 @@ class TurnedClock:
         return self.s
 
 
-class Upstream(NoopEngine):
-    """Answers, or says 503 while it is dead; notes when it was asked."""
+Says = Callable[[float], Failed | None]
+"""How an upstream refuses at a time; None: it answers."""
 
-    def __init__(self, clock: TurnedClock, asked_at: list[float]) -> None:
+
+def dead_for_ten_minutes(at_s: float) -> Failed | None:
+    return Failed(ticket_id="", error="503", why="HTTP 503") if DEAD_FROM_S <= at_s < DEAD_UNTIL_S else None
+
+
+def limited_at_first(at_s: float) -> Failed | None:
+    told = Told(retry_after_s=30.0)
+    return Failed(ticket_id="", error="429", why="HTTP 429", told=told) if at_s < 10 else None
+
+
+class Upstream(NoopEngine):
+    """Answers or refuses; notes when it was asked."""
+
+    def __init__(self, clock: TurnedClock, asked_at: list[float], says: Says) -> None:
         super().__init__()
         self._clock = clock
         self._asked_at = asked_at
+        self._says = says
 
     def add(self, work: Work) -> None:
         super().add(work)
@@ -70,8 +85,8 @@ class Upstream(NoopEngine):
 
     def step(self) -> list[Completed | Failed]:
         ended = super().step()
-        if DEAD_FROM_S <= self._clock.s < DEAD_UNTIL_S:
-            return [Failed(ticket_id=each.ticket_id, error="503", why="HTTP 503") for each in ended]
+        if refused := self._says(self._clock.s):
+            return [msgspec.structs.replace(refused, ticket_id=each.ticket_id) for each in ended]
         return [Completed(ticket_id=each.ticket_id, answer=Answer(text="Soon.", model="far")) for each in ended]
 
 
@@ -128,21 +143,23 @@ class Silent:
     def flush(self) -> None: ...
 
 
-def drain(name: str, ledger: TestLedger, clock: TurnedClock, asked_at: list[float]) -> Drain:
+def drain(
+    name: str, ledger: TestLedger, clock: TurnedClock, asked_at: list[float], says: Says, slots: int = 8
+) -> Drain:
     upstreams = Upstreams(frozenset({"far"}), UpstreamBreakerSettings(), share=0.2)
     orders = Orders(time_limit_s=inf)
     job = Job(system="Answer.", model="far")
     return Drain(
         Parts(
             ledger=SqlLedger(ledger.engine, breakers=True),
-            open_engine=lambda _on_device: Upstream(clock, asked_at),
+            open_engine=lambda _on_device: Upstream(clock, asked_at, says),
             results=None,
             monitor=Silent(),
             clock=clock,
             worker=name,
             job=lambda _name: job,
             most_starts=4,
-            sizing=Sizing(BatchSettings(policy="fixed", start=8), 0.0),
+            sizing=Sizing(BatchSettings(policy="fixed", start=slots), 0.0),
             new_batch=batch_id,
             ending=Ending(RETRY_MATRIX, {"far": FAR}, upstreams, asked, Random(name).random),
             upstreams=upstreams,
@@ -174,7 +191,7 @@ def settle(drains: Sequence[Drain], queues: Shared) -> None:
 def test_nothing_is_lost_nobody_hammers_and_live_tickets_come_first(sqlite_ledger: TestLedger) -> None:
     clock, queues, outbox = TurnedClock(), Shared(), SqlOutbox(sqlite_ledger.engine)
     asked_at: list[float] = []
-    drains = [drain(f"drain-{n}", sqlite_ledger, clock, asked_at) for n in range(2)]
+    drains = [drain(f"drain-{n}", sqlite_ledger, clock, asked_at, dead_for_ten_minutes) for n in range(2)]
     for each in drains:
         each.start()
         while not each.slots.wait_loaded(0.1):
@@ -207,6 +224,32 @@ def test_nothing_is_lost_nobody_hammers_and_live_tickets_come_first(sqlite_ledge
     assert len(live) > 1000
     assert len(backfill) > 500
     assert live[len(live) * 99 // 100] < backfill[len(backfill) // 10]
+
+
+def test_twenty_that_are_told_to_come_back_in_thirty_seconds_do_not_come_together(sqlite_ledger: TestLedger) -> None:
+    clock, queues, outbox = TurnedClock(), Shared(), SqlOutbox(sqlite_ledger.engine)
+    asked_at: list[float] = []
+    drains = [drain("drain", sqlite_ledger, clock, asked_at, limited_at_first, slots=20)]
+    drains[0].start()
+    while not drains[0].slots.wait_loaded(0.1):
+        pass
+    queues.push(put(sqlite_ledger.engine, 20, job="far", now=clock.utc_now()))
+    drains[0].attach(queues, lambda: None)
+    while clock.s < 120 and states(sqlite_ledger.engine) != {"answered": 20}:
+        for stubs in (outbox.wake(100, clock.utc_now()), outbox.unpark(100, clock.utc_now())):
+            queues.push(stubs)
+        drains[0].tick()
+        settle(drains, queues)
+        clock.s += 0.5
+    drains[0].stop()
+    drains[0].close()
+    assert states(sqlite_ledger.engine) == {"answered": 20}
+    assert asked_at[:20] == [0.0] * 20
+    back = asked_at[20:]
+    assert len(back) == 20
+    assert min(back) >= 30
+    assert max(back) - min(back) >= 8
+    assert max(sum(at <= each < at + 1 for each in back) for at in back) <= 6
 
 
 def _answered_after(ledger: TestLedger, at: datetime) -> list[int]:
