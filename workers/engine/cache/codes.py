@@ -53,7 +53,7 @@ class Codes:
             axis = -1 if at else 1
             scale, least = self._line(grouped, axis)
             found = ((grouped - least) / scale).round_().clamp_(0, 2**self._bits - 1).to(torch.uint8)
-            codes.append(found.view(part.shape))
+            codes.append((found ^ 128 if self._bits == 8 else found).view(part.shape))
             self._scales[at].index_copy_(0, numbers, scale.squeeze(-1).half() if at else scale.half())
             if self._least:
                 self._least[at].index_copy_(0, numbers, least.squeeze(-1).half() if at else least.half())
@@ -69,18 +69,18 @@ class Codes:
             part = _unpacked(plane.index_select(0, numbers), width) << shift
             whole, shift = part if whole is None else whole | part, shift + width
         assert whole is not None
-        parts: list[Tensor] = []
-        for at, codes in enumerate(whole.chunk(2, dim=2)):
+        found = torch.empty(whole.shape, dtype=dtype, device=whole.device)
+        for at, (codes, into) in enumerate(zip(whole.chunk(2, dim=2), found.chunk(2, dim=2), strict=True)):
             grouped = codes.unflatten(-1, (-1, self._group)) if at else codes
+            into = into.unflatten(-1, (-1, self._group)) if at else into
             scale = self._scales[at].index_select(0, numbers).to(dtype)
             scale = scale.unsqueeze(-1) if at else scale
-            if self._least:
+            if self._least:  # not addcmul, which is many times slower where its operands are broadcast
                 least = self._least[at].index_select(0, numbers).to(dtype)
-                found = torch.addcmul(least.unsqueeze(-1) if at else least, grouped.to(dtype), scale)
-            else:
-                found = (grouped.to(dtype) - 2 ** (self._bits - 1)) * scale
-            parts.append(found.view(codes.shape))
-        return torch.cat(parts, dim=2)
+                torch.mul(grouped.to(dtype), scale, out=into).add_(least.unsqueeze(-1) if at else least)
+            else:  # eight bits are kept as signed numbers
+                torch.mul(grouped.view(torch.int8).to(dtype), scale, out=into)
+        return found
 
     def wipe(self, numbers: Tensor) -> None:
         """Zeroes blocks."""
