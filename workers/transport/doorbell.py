@@ -35,11 +35,16 @@ class Doorbell:
 
     def arm(self, ring: Callable[[], None]) -> None:
         """Rings once from now on; soon, if a list is non-empty already."""
-        if self._lists and self._any_exists():
-            self._ring = None
-            self._loop.call_soon(ring)
-        else:
-            self._ring = ring
+        self._ring = None
+        while self._lists:
+            if self._any_exists():
+                self._loop.call_soon(ring)
+                return
+            # A push that came in one piece with the reply is read by now: the socket would never be readable for it.
+            if not self._line.can_read(timeout=0):
+                break
+            self._line.read_response(push_request=True)
+        self._ring = ring
 
     def close(self) -> None:
         """Rings no more."""
