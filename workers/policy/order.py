@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+MOST_AHEAD = 3
+"""Batches that are started ahead at most: one commit for several small batches costs far less than one for each."""
+
 
 def enter_now(free: int, ready: Sequence[int], starting: Sequence[int]) -> int:
     """How many of the ready tickets may enter the free slots at once.
@@ -29,7 +32,7 @@ def ahead(slots: int, slot_s: float, start_s: float) -> int:
     """How many tickets to start before a slot is free: as many as slots come free while one start is committed.
 
     With an engine that computes, a slot's turn lasts seconds and this is none: a ticket waits in its queue, where any
-    worker may take it. With one that costs nothing it is the whole next batch.
+    worker may take it. With one that costs nothing it is the next `MOST_AHEAD` batches.
 
     Args:
         slot_s: how long a ticket stays in a slot; 0 if nobody knows yet.
@@ -37,4 +40,4 @@ def ahead(slots: int, slot_s: float, start_s: float) -> int:
     """
     if slot_s <= 0:
         return 0
-    return slots if start_s >= slot_s else int(slots * start_s / slot_s)
+    return int(slots * min(MOST_AHEAD, start_s / slot_s))
