@@ -61,6 +61,9 @@ class NewTicket(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     Two with the same tenant, source, external id and revision are the same ticket. Where ``external_id`` is
     left empty the ticket gets its own id as external id, and so is never taken for another.
+
+    Attributes:
+        time_limit: the longest it may be in a slot, in seconds, where that is less than the worker's own limit.
     """
 
     body: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_BODY_CHARS)]
@@ -75,6 +78,7 @@ class NewTicket(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     region: Annotated[str, msgspec.Meta(max_length=64)] = ""
     job: Name = "reply"
     deadline: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+    time_limit: Annotated[float, msgspec.Meta(gt=0, le=86_400)] | None = None
     metadata: dict[Key, Scalar] = {}
 
 

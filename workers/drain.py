@@ -353,13 +353,13 @@ class Drain:
 
     def _end_overdue(self) -> None:
         """Takes tickets out of their slots, at the engine's next token boundary, that were there for too long."""
-        limit_s = self._parts.orders().time_limit_s
-        since_s = self._clock.monotonic_s() - limit_s
-        overdue = [hold for hold in self.holds.all_in_slots() if hold.entered_s < since_s]
+        limit_s, now_s = self._parts.orders().time_limit_s, self._clock.monotonic_s()
+        overdue = [hold for hold in self.holds.all_in_slots() if now_s - hold.entered_s > hold.limit_s(limit_s)]
         self.slots.drop([hold.stub.id for hold in overdue], overdue=True)
         for hold in overdue:
             assert hold.job is not None
-            why = f"was in its slot for more than {limit_s:g} s (worker.time_limit)"
+            name = "worker.time_limit" if hold.limit_s(limit_s) == limit_s else "its own time_limit"
+            why = f"was in its slot for more than {hold.limit_s(limit_s):g} s ({name})"
             failed = Failed(ticket_id=hold.stub.id, error="time_limit", why=why)
             self._end(hold, self._ending.failed(failed, hold.attempt(hold.job), self._clock.utc_now()))
 

@@ -72,6 +72,11 @@ class Hold(msgspec.Struct, eq=False):
         """0 for urgent."""
         return self.stub.priority.rank
 
+    def limit_s(self, worker_s: float) -> float:
+        """The longest it may stay in its slot, where this worker sets such a limit."""
+        own_s = self.started.ticket.time_limit if self.started else None
+        return min(worker_s, own_s) if own_s else worker_s
+
     def attempt(self, job: Job) -> Attempt:
         """What it makes in its slot."""
         assert self.started is not None

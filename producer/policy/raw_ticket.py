@@ -37,7 +37,8 @@ def raw_ticket(headers: dict[str, Any], content: Any) -> RawTicket:
         content: the message's body, decoded.
 
     Raises:
-        Refused: naming what is at fault: a field of the ticket, or ``task``, ``id``, ``args``, ``eta``, ``expires``.
+        Refused: naming what is at fault: a field of the ticket, or ``task``, ``id``, ``args``, ``eta``, ``expires``,
+            ``timelimit``.
     """
     # Protocol 2 keeps the task's name in the headers, protocol 1 all there is in the body.
     if "task" in headers:
@@ -53,6 +54,9 @@ def raw_ticket(headers: dict[str, Any], content: Any) -> RawTicket:
     expires = _time(about, "expires")
     if expires is not None:
         fields.setdefault("deadline", expires)
+    limits = [each for each in _limits(about) if each is not None]
+    if limits:
+        fields.setdefault("time_limit", min(limits))
     return RawTicket(ticket=new_ticket_from(fields), task_id=task_id, not_before=_time(about, "eta"))
 
 
@@ -83,6 +87,15 @@ def _time(about: dict[str, Any], name: str) -> datetime | None:
     except (TypeError, ValueError):
         raise Refused(name, "must be a time like 2026-01-31T09:00:00+00:00") from None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _limits(about: dict[str, Any]) -> list[float | None]:
+    """Celery's hard and soft limit: here both take the ticket out at the next token."""
+    value = about.get("timelimit") or [None, None]
+    try:
+        return msgspec.convert(value, list[float | None])
+    except msgspec.ValidationError:
+        raise Refused("timelimit", "must be two numbers of seconds, or null for none") from None
 
 
 def _mapping(content: Any) -> dict[str, Any]:

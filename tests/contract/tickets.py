@@ -28,6 +28,7 @@ def put(
     job: str = "reply",
     conversation: str = "",
     deadline: datetime | None = None,
+    time_limit: float | None = None,
     tenant: str = "acme",
     now: datetime = NOON,
 ) -> list[Stub]:
@@ -46,6 +47,7 @@ def put(
             external_id=ticket_id,
             conversation=conversation,
             deadline=deadline,
+            time_limit=time_limit,
         )
         held = bool(conversation and number)
         rows.append(

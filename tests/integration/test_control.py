@@ -104,6 +104,18 @@ def test_what_is_terminated_leaves_its_slot_for_good(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("broker", ["redis"], indirect=True)
+def test_a_tickets_own_time_limit_holds_for_it_alone(rig: Rig) -> None:
+    once = rig.config(retry={"time_limit": {"delay": 0, "retries": 0, "then": "dead"}})
+    rig.send(1, body="wait")
+    (hasty,) = rig.send(1, body="wait", time_limit=0.5)
+    ready(rig.worker(worker_batch_policy="fixed", worker_batch_start=4, config=once))
+    rig.until({"dead": 1, "running": 1})
+    assert "more than 0.5 s (its own time_limit)" in rig.reasons()[hasty.id]
+    rig.let_go(2)
+    rig.until({"dead": 1, "answered": 1})
+
+
+@pytest.mark.parametrize("broker", ["redis"], indirect=True)
 def test_a_ticket_over_its_time_limit_leaves_its_slot(rig: Rig) -> None:
     once = rig.config(retry={"time_limit": {"delay": 0, "retries": 0, "then": "dead"}})
     settings = {"worker_time_limit": "1s", "config": once}

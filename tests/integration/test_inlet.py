@@ -154,6 +154,13 @@ class TestTickets:
         assert [row["task_id"] for row in door.rows(aliases)] == sent
         assert door.left() == 0
 
+    def test_the_shorter_time_limit_is_kept(self, door: Door) -> None:
+        door.send(kwargs={"body": "x"}, time_limit=30, soft_time_limit=20.5)
+        door.send(kwargs={"body": "y"}, time_limit=30)
+        door.send(kwargs={"body": "z"})
+        door.take()
+        assert {each.body: each.time_limit for each in door.tickets().values()} == {"x": 20.5, "y": 30, "z": None}
+
     def test_eta_and_expires_are_kept(self, door: Door) -> None:
         later = datetime.now(UTC) + timedelta(hours=1)
         door.send(kwargs={"body": "x"}, eta=later, expires=later + timedelta(hours=1))
@@ -182,6 +189,8 @@ class TestStrays:
             ({"task": TASK, "id": "a"}, b'[[], {"body": "x", "colour": 1}, {}]', JSON, "colour: is not a field"),
             ({"task": TASK, "id": "a"}, b'[[], {"body": "x", "job": "none"}, {}]', JSON, "job: there is no job"),
             ({"task": TASK, "id": "a", "eta": "soon"}, b'[[], {"body": "x"}, {}]', JSON, "eta: must be a time"),
+            ({"task": TASK, "id": "a", "timelimit": "x"}, b'[[], {"body": "x"}, {}]', JSON, "timelimit: must be two"),
+            ({"task": TASK, "id": "a", "timelimit": [0, -1]}, b'[[], {"body": "x"}, {}]', JSON, "time_limit: must be"),
             ({"task": TASK, "id": "a"}, b"{", JSON, "body: is no JSON"),
             ({"task": TASK, "id": "a"}, b"[" * 5000, JSON, "body: is no JSON"),
             (

@@ -24,6 +24,7 @@ FIELDS = st.fixed_dictionaries(
         "source": TEXT | st.from_regex(r"[A-Za-z0-9._:-]{0,70}", fullmatch=True),
         "priority": st.sampled_from([*Priority, "soon", 1]),
         "deadline": st.datetimes().map(lambda time: time.isoformat() + "Z") | TEXT | st.none(),
+        "time_limit": st.floats() | st.integers() | TEXT | st.none(),
         "metadata": st.dictionaries(TEXT, TEXT | st.integers() | st.booleans() | st.none() | st.lists(st.integers())),
         "unknown": st.just(1),
     },

@@ -153,6 +153,8 @@ def test_fields_of_any_shape_are_refused_by_name_or_kept_exactly(fields: dict[st
         ({"body": "a", "deadline": "now"}, "deadline: must be a time with its zone, like 2026-01-31T09:00:00Z"),
         ({"body": "a", "deadline": "2026-01-31"}, "deadline: must be a time with its zone"),
         ({"body": "a", "deadline": "2026-01-31T09:00:00"}, "deadline: must be a time with its zone"),
+        ({"body": "a", "time_limit": 0}, "time_limit: must be"),
+        ({"body": "a", "time_limit": float("nan")}, "time_limit: must be"),
         ({"body": "a", "external_id": "a\nb"}, "external_id: holds a control, separator or unassigned character"),
         ({"body": "a", "metadata": {"": 1}}, "metadata: has a name that is empty"),
         ({"body": "a", "metadata": {"k": [1]}}, "metadata: must be true or false or a whole number or"),
